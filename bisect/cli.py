@@ -1,0 +1,65 @@
+"""`python -m bisect`: one table of subcommands, one place where errors become exit codes.
+
+stdout carries data, everything else goes to stderr.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from typing import TYPE_CHECKING
+
+from envs.errors import ToolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "torch-nightlies": ("nightlies", "find the nightly that brought in a failure or a slowdown"),
+    "torch-releases": ("torch_releases", "the same over torch releases"),
+    "releases": ("releases", "the same over the releases of any package, the rest of the lock fixed"),
+    "packages": ("packages", "find the packages whose difference brings the failure in"),
+    "matrix": ("matrix", "builds x contamination x workarounds x cache, with a recommendation"),
+    "train": ("train", "run the training benchmark in an environment and say what happened"),
+    "hazards": ("hazards", "probe environments for thread-safety holes, deterministically"),
+    "workarounds": ("workarounds", "price every workaround in an environment"),
+    "classify": ("classify", "say what a log or a result file shows"),
+    "next": ("next", "the next step of a search whose runs are made elsewhere"),
+    "report": ("report", "print the report of a run directory"),
+    "log": ("log", "print the journal of a run directory"),
+    "resume": ("resume", "go on with an interrupted run directory"),
+}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m bisect",
+        description="Find the build or package that brings in a race or a slowdown, and say how sure that is.",
+        epilog="example: python -m bisect torch-releases --probe hazards --for fx_flag_trace --good 2.15.0 --bad 2.8.0",
+    )
+    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help="; ".join(
+        f"{name}: {summary}" for name, (_, summary) in COMMANDS.items()))
+    return parser
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line; returns its exit code (0 answered, 2 usage, ... see the README)."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    command = _parser().parse_args(argv[:1]).command
+    module_name, summary = COMMANDS[command]
+    module = importlib.import_module(f".commands.{module_name}", __package__)
+    parser = argparse.ArgumentParser(prog=f"python -m bisect {command}", description=summary)
+    module.add_arguments(parser)
+    try:
+        code: int = module.run(parser.parse_args(argv[1:]), stdout=sys.stdout, stderr=sys.stderr)
+    except ToolError as error:
+        print(f"error: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"hint: {error.hint}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    return code

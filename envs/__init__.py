@@ -1,0 +1,1 @@
+"""Environments: how one is defined, locked, built, and proved to be what was asked for."""
