@@ -5,17 +5,14 @@ sys.path they get this package, so it runs the stdlib's own source in its namesp
 No submodule may be named like a function of that API (bisect, bisect_left, bisect_right, insort, ...).
 """
 
-import os as _os
-
 
 def _stdlib_code():  # noqa: ANN202  (typed in __init__.pyi; typing is not imported here)
-    path = _os.path.join(_os.path.dirname(_os.__file__), "bisect.py")  # noqa: PTH118, PTH120  (pathlib is heavy)
+    import os  # noqa: PLC0415  (must not become a name of this module)
+
+    path = os.path.join(os.path.dirname(os.__file__), "bisect.py")  # noqa: PTH118, PTH120  (pathlib is heavy)
     with open(path, "rb") as source:  # noqa: PTH123
         return compile(source.read(), path, "exec")
 
 
-__doc__ = __doc__ or ""
-_own_doc = __doc__
 exec(_stdlib_code())
-__doc__ = _own_doc
-del _own_doc, _stdlib_code, _os
+del _stdlib_code

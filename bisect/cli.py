@@ -39,8 +39,12 @@ def _parser() -> argparse.ArgumentParser:
         description="Find the build or package that brings in a race or a slowdown, and say how sure that is.",
         epilog="example: python -m bisect torch-releases --probe hazards --for fx_flag_trace --good 2.15.0 --bad 2.8.0",
     )
-    parser.add_argument("command", choices=list(COMMANDS), metavar="COMMAND", help="; ".join(
-        f"{name}: {summary}" for name, (_, summary) in COMMANDS.items()))
+    parser.add_argument(
+        "command",
+        choices=list(COMMANDS),
+        metavar="COMMAND",
+        help="; ".join(f"{name}: {summary}" for name, (_, summary) in COMMANDS.items()),
+    )
     return parser
 
 
@@ -55,11 +59,11 @@ def main(argv: Sequence[str]) -> int:
     try:
         code: int = module.run(parser.parse_args(argv[1:]), stdout=sys.stdout, stderr=sys.stderr)
     except ToolError as error:
-        print(f"error: {error.message}", file=sys.stderr)
+        sys.stderr.write(f"error: {error.message}\n")
         if error.hint:
-            print(f"hint: {error.hint}", file=sys.stderr)
+            sys.stderr.write(f"hint: {error.hint}\n")
         return error.exit_code
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        sys.stderr.write("interrupted\n")
         return 130
     return code

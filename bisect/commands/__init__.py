@@ -1,1 +1,1 @@
-"""One module a subcommand: `add_arguments(parser)` declares it, `run(args, *, stdout, stderr)` returns its exit code."""
+"""One module a subcommand: `add_arguments(parser)` declares it, `run(args, *, stdout, stderr)` gives the exit code."""

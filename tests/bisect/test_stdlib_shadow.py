@@ -1,0 +1,48 @@
+"""`bisect` is the command and, for everybody else in the process, still the standard library's module."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+pytestmark = pytest.mark.subprocess
+
+
+def _python(*argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *argv], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_cpythons_own_test_of_bisect_passes_from_the_repository_root():
+    """random, statistics and torch would get an API that differs from the one they were written for."""
+    finished = _python("-m", "test.test_bisect", "-v")
+
+    assert (finished.returncode, "OK" in finished.stderr) == (0, True), finished.stderr[-2000:]
+    assert "skipped" not in finished.stderr
+
+
+def test_the_pure_python_half_is_there_when_the_accelerator_is_missing():
+    """PyPy and CPython's tests import the module with _bisect blocked."""
+    finished = _python(
+        "-c", "import sys; sys.modules['_bisect'] = None; import bisect; print(bisect.bisect([1, 2], 1))"
+    )
+
+    assert finished.stdout == "1\n"
+
+
+def test_importing_it_imports_nothing_of_ours():
+    """Every `import random` in the process would pay for the tool, or fail with it."""
+    code = "import sys, bisect; print(sorted(m for m in sys.modules if m.startswith(('bisect.', 'envs', 'numpy'))))"
+
+    assert _python("-c", code).stdout == "[]\n"
+
+
+def test_the_command_prints_something():
+    """Under a shadowed import runpy runs the standard module, prints nothing and exits 0."""
+    finished = _python("-m", "bisect", "--help")
+
+    assert "torch-nightlies" in finished.stdout
