@@ -1,0 +1,47 @@
+"""Files that a kill cannot tear, and run directories that are never written over."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from envs.errors import UsageError
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write the whole file or nothing: a reader, or a run killed half-way, never sees a part of it."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """A renamed file survives a power cut only once its folder is on disk too."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def new_run_directory(path: Path) -> Path:
+    """Make the run directory; one that exists and holds something is refused, nothing in it is touched."""
+    if path.exists() and (not path.is_dir() or any(not entry.name.startswith(".") for entry in path.iterdir())):
+        raise UsageError(
+            f"the run directory {path} exists already and holds another run",
+            hint="give another --out, or remove it if nobody needs its evidence",
+        )
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"cannot make the run directory {path}: {error.strerror}") from error
+    return path

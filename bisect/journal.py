@@ -1,0 +1,111 @@
+"""The journal of a search: append-only JSON lines, fsynced one by one, schema on the first line.
+
+A search killed at any instant loses at most the line it was writing, and that line is dropped when the journal is
+opened again. Everything a search knows is replayed from here; nothing is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envs.errors import UsageError
+
+from .files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+SCHEMA = 1
+KIND = "bisect-journal"
+FILE_NAME = "journal.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a journal says: its header, the entries after it, and how many bytes of it are whole lines."""
+
+    header: Mapping[str, Any]
+    entries: tuple[Mapping[str, Any], ...]
+    whole_bytes: int
+
+    def of(self, event: str) -> tuple[Mapping[str, Any], ...]:
+        """The entries of one kind, in order."""
+        return tuple(entry for entry in self.entries if entry["event"] == event)
+
+
+def read(path: Path) -> Contents:
+    """Read a journal; a torn last line is ignored, anything else that is wrong is an error naming the line."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"no journal at {path}: {error.strerror}", hint="give the run directory of a search (its --out)"
+        ) from error
+    whole = data[: data.rfind(b"\n") + 1]
+    lines = [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
+    if not lines:
+        raise UsageError(f"the journal {path} is empty", hint="remove the run directory and start again")
+    return Contents(header=_header(path, lines[0]), entries=tuple(lines[1:]), whole_bytes=len(whole))
+
+
+def _parse(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
+    try:
+        entry = json.loads(line)
+    except ValueError as error:
+        raise UsageError(
+            f"line {number} of {path} is not JSON: it was changed by hand or the disk is damaged",
+            hint="restore the journal, or start again with another --out",
+        ) from error
+    if not isinstance(entry, dict) or (number > 1 and "event" not in entry):
+        raise UsageError(f"line {number} of {path} is not a journal entry")
+    return entry
+
+
+def _header(path: Path, line: Mapping[str, Any]) -> Mapping[str, Any]:
+    if line.get("kind") != KIND:
+        raise UsageError(f"{path} is not the journal of a search")
+    schema = line.get("schema")
+    if not isinstance(schema, int) or schema > SCHEMA:
+        raise UsageError(
+            f"{path} was written by a newer version (schema {schema}, this one knows {SCHEMA})",
+            hint="use the version that started the search",
+        )
+    return line
+
+
+class Journal:
+    """The one writer of a journal. `contents` is what it said when opened; `append` is durable on return."""
+
+    def __init__(self, path: Path, contents: Contents) -> None:
+        self.path = path
+        self.contents = contents
+        self._file = path.open("r+b")
+        self._file.truncate(contents.whole_bytes)
+        self._file.seek(0, os.SEEK_END)
+
+    @classmethod
+    def create(cls, path: Path, header: Mapping[str, object]) -> Journal:
+        """Start a journal with its header; whole or not there at all, also after a kill."""
+        assert not path.exists()
+        write_atomically(path, json.dumps({"schema": SCHEMA, "kind": KIND, **header}) + "\n")
+        return cls(path, read(path))
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        """Go on with a journal; a torn last line is cut off."""
+        return cls(path, read(path))
+
+    def append(self, event: str, **fields: object) -> Mapping[str, Any]:
+        """Add one entry and wait until it is on disk."""
+        entry = {"event": event, **fields}
+        self._file.write(json.dumps(entry).encode() + b"\n")
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return entry
+
+    def close(self) -> None:
+        self._file.close()
