@@ -1,0 +1,283 @@
+"""The one door to child processes: nothing else in the project imports subprocess.
+
+A child gets its own process group. When it ends, or its time is up, or this process is interrupted, the whole
+group is ended, so that no compile worker or data loader outlives a run. `child_environment` is what every
+process inside a built environment sees.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from .errors import CannotRunError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+# Everything else is dropped: variables of torch, triton, CUDA libraries, the dynamic loader, Python, uv, pip
+# and of whatever was activated in the shell change what runs: the same command would not mean the same run.
+KEPT = frozenset(
+    {
+        "CC",
+        "CUDA_DEVICE_ORDER",
+        "CUDA_VISIBLE_DEVICES",
+        "CXX",
+        "LANG",
+        "LANGUAGE",
+        "LOGNAME",
+        "MKL_NUM_THREADS",
+        "NVIDIA_DRIVER_CAPABILITIES",
+        "NVIDIA_VISIBLE_DEVICES",
+        "OMP_NUM_THREADS",
+        "PATH",
+        "TERM",
+        "TZ",
+        "USER",
+    }
+)
+KEPT_PREFIXES = ("LC_", "SLURM_")
+# What a download needs to get through a firewall; for uv and pip only.
+NETWORK = frozenset(
+    {
+        "ALL_PROXY",
+        "CURL_CA_BUNDLE",
+        "HTTPS_PROXY",
+        "HTTP_PROXY",
+        "NETRC",
+        "NO_PROXY",
+        "REQUESTS_CA_BUNDLE",
+        "SSL_CERT_DIR",
+        "SSL_CERT_FILE",
+        "SSL_CLIENT_CERT",
+    }
+)
+
+_CACHES = {
+    "CUDA_CACHE_PATH": "cuda",
+    "FLASHINFER_WORKSPACE_BASE": "flashinfer",
+    "HF_HOME": "huggingface",
+    "NUMBA_CACHE_DIR": "numba",
+    "TMPDIR": "tmp",
+    "TORCHINDUCTOR_CACHE_DIR": "inductor",
+    "TORCH_EXTENSIONS_DIR": "torch_extensions",
+    "TORCH_HOME": "torch",
+    "TRITON_CACHE_DIR": "triton",
+    "TVM_FFI_CACHE_DIR": "tvm-ffi",
+    "XDG_CACHE_HOME": "xdg",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completed:
+    """How a child ended. A negative `returncode` is the signal that ended it."""
+
+    returncode: int
+    timed_out: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """A finished child with what it wrote."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    timeout_s: float | None = None,
+    output: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+    watch: Callable[[float], bool] | None = None,
+    warn_signal: signal.Signals = signal.SIGTERM,
+    grace_s: float = 5.0,
+) -> Completed:
+    """Run a child to its end, stdout and stderr together into the file `output` (appended) or nowhere.
+
+    Args:
+        argv: the program and its arguments.
+        cwd: its working directory.
+        env: its whole environment.
+        timeout_s: after this time it gets `warn_signal`, and SIGKILL `grace_s` later.
+        output: file that gets what it writes; written by the child itself unless `on_line` is given, so it is
+            complete even when this process dies.
+        on_line: called in a thread with every line it writes, without the line end.
+        watch: called about five times a second with the elapsed seconds; True ends the child as timed out.
+        warn_signal: SIGABRT lets a child with faulthandler dump the stacks of all threads.
+        grace_s: time between the two signals.
+    """
+    started = time.monotonic()
+    with _sink(output) as sink:
+        child = _start(argv, cwd=cwd, env=env, stdout=subprocess.PIPE if on_line else sink, stderr=subprocess.STDOUT)
+        reader = _reader(child.stdout, sink, on_line) if on_line and child.stdout else None
+        try:
+            timed_out = _wait(child, started, timeout_s, watch)
+            if timed_out:
+                _signal(child, warn_signal)
+                _exited(child, grace_s)
+        finally:
+            _signal(child, signal.SIGKILL)
+            child.wait()
+            if reader is not None:
+                reader.join(timeout=grace_s)
+    return Completed(returncode=child.returncode, timed_out=timed_out, seconds=time.monotonic() - started)
+
+
+def capture(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], timeout_s: float = 120.0) -> Captured:
+    """Run a short child and return what it wrote; a timeout ends it and counts as return code 124."""
+    child = _start(argv, cwd=cwd, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        stdout, stderr = child.communicate(timeout=timeout_s)
+        returncode = child.returncode
+    except subprocess.TimeoutExpired:
+        _signal(child, signal.SIGKILL)
+        stdout, stderr = child.communicate()
+        returncode = 124
+    finally:
+        _signal(child, signal.SIGKILL)
+    return Captured(
+        returncode=returncode,
+        stdout=stdout.decode(errors="replace"),
+        stderr=stderr.decode(errors="replace"),
+    )
+
+
+def child_environment(
+    environ: Mapping[str, str],
+    *,
+    python: Path,
+    home: Path,
+    caches: Path,
+    extra: Iterable[tuple[str, str]] = (),
+) -> dict[str, str]:
+    """Environment for a process inside a built environment; makes its `home` and temporary directory.
+
+    Args:
+        environ: the surrounding environment; only `KEPT` names of it survive.
+        python: the environment's interpreter; its directory comes first on PATH, so `torchrun` is its own.
+        home: HOME of the child.
+        caches: directory below which every compile cache lies.
+        extra: variables set on top of it all (a definition's `environment`, a probe's variables).
+    """
+    kept = {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
+    directories = {name: str(caches / directory) for name, directory in _CACHES.items()}
+    home.mkdir(parents=True, exist_ok=True)
+    Path(directories["TMPDIR"]).mkdir(parents=True, exist_ok=True)
+    return {
+        **kept,
+        **directories,
+        "HOME": str(home),
+        "PATH": _path(environ, python),
+        "PYTHONNOUSERSITE": "1",
+        "PYTHONSAFEPATH": "1",
+        **dict(extra),
+    }
+
+
+def dropped(environ: Mapping[str, str], child: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of the variables that the child does not get or gets with another value, for the evidence."""
+    return tuple(sorted(name for name, value in environ.items() if child.get(name) != value))
+
+
+def installer_environment(environ: Mapping[str, str], extra: Iterable[tuple[str, str]] = ()) -> dict[str, str]:
+    """Environment for uv and pip: no configuration of the user but certificates, proxies and uv's cache."""
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if name in KEPT
+        or name.upper() in NETWORK
+        or name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR")
+        or name.startswith("LC_")
+    }
+    return {**kept, "UV_NO_CONFIG": "1", "UV_LINK_MODE": "copy", "UV_NO_PROGRESS": "1", **dict(extra)}
+
+
+def _path(environ: Mapping[str, str], python: Path) -> str:
+    """The environment's own directory first; the one of an activated virtual environment not at all."""
+    activated = environ.get("VIRTUAL_ENV")
+    unwanted = str(Path(activated) / "bin") if activated else ""
+    rest = [part for part in environ.get("PATH", os.defpath).split(os.pathsep) if part and part != unwanted]
+    return os.pathsep.join([str(python.parent), *rest])
+
+
+def _sink(output: Path | None) -> IO[bytes]:
+    return Path(os.devnull).open("wb") if output is None else output.open("ab")
+
+
+def _start(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], stdout: IO[bytes] | int, stderr: int
+) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            list(argv),
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise CannotRunError(f"cannot start {argv[0]}: {error.strerror}", hint="is it installed?") from error
+    except PermissionError as error:
+        raise CannotRunError(f"cannot start {argv[0]}: {error.strerror}", hint="is it executable?") from error
+
+
+def _reader(stream: IO[bytes], sink: IO[bytes], on_line: Callable[[str], None]) -> threading.Thread:
+    """Copy a child's lines to the sink and to `on_line`; ends when the last holder of the pipe is gone."""
+
+    def copy() -> None:
+        with stream:
+            for raw in stream:
+                sink.write(raw)
+                sink.flush()
+                on_line(raw.decode(errors="replace").rstrip("\r\n"))
+
+    thread = threading.Thread(target=copy, name="output", daemon=True)
+    thread.start()
+    return thread
+
+
+def _wait(
+    child: subprocess.Popen[bytes],
+    started: float,
+    timeout_s: float | None,
+    watch: Callable[[float], bool] | None,
+) -> bool:
+    """Wait for the child; True when its time is up or `watch` says so."""
+    while True:
+        elapsed = time.monotonic() - started
+        if timeout_s is not None and elapsed >= timeout_s:
+            return True
+        if watch is not None and watch(elapsed):
+            return True
+        if _exited(child, 0.2 if timeout_s is None else min(0.2, max(0.001, timeout_s - elapsed))):
+            return False
+
+
+def _exited(child: subprocess.Popen[bytes], within_s: float) -> bool:
+    try:
+        child.wait(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _signal(child: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Signal the whole group; it may be gone already."""
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        return

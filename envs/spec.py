@@ -1,0 +1,345 @@
+"""What an environment is asked to be: one small TOML file per definition, parsed into one frozen noun.
+
+Knows the file format and which combinations of torch and CUDA can exist. Refuses to know how anything is
+resolved, downloaded or built. An unknown key is an error, never ignored: a mistyped `exlude_newer` would
+otherwise let an old environment drift.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from . import backend
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DIRECTORY = Path(__file__).parent / "definitions"
+
+_E = TypeVar("_E", bound=StrEnum)
+_NAME = re.compile(r"[a-z0-9][a-z0-9+._-]*\Z")
+_PYTHON = re.compile(r"3\.\d+\Z")
+_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}Z)?\Z")
+
+
+class Channel(StrEnum):
+    """Which of PyTorch's indexes a build belongs to."""
+
+    RELEASE = "release"
+    NIGHTLY = "nightly"
+
+
+class Action(StrEnum):
+    """What a step of a history does to the environment."""
+
+    INSTALL = "install"
+    UNINSTALL = "uninstall"
+    SWAP = "swap"
+    WIPE_CACHE = "wipe-cache"
+    SET_ENV = "set-env"
+
+
+class Installer(StrEnum):
+    """Who carries a step out; the two resolve differently, so it belongs to the history."""
+
+    UV = "uv"
+    PIP = "pip"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryStep:
+    """One thing that was done to an environment after it was built.
+
+    Attributes:
+        action: what was done.
+        packages: requirement strings for install, names for uninstall.
+        torch: version for a swap, with `cuda` its variant.
+        cuda: CUDA tag of the swapped-in torch.
+        installer: who did it.
+        variables: environment variables that stay set from here on (set-env).
+    """
+
+    action: Action
+    packages: tuple[str, ...] = ()
+    torch: str = ""
+    cuda: str = ""
+    installer: Installer = Installer.UV
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definition:
+    """One environment as asked for.
+
+    Attributes:
+        name: identifier, used in session names, paths, logs and reports.
+        summary: one line for `nox -l`.
+        torch: exact version without the local tag; empty means the newest of the channel.
+        cuda: CUDA tag of the variant, `cu130`.
+        channel: release or nightly.
+        pythons: acceptable interpreters as `3.11`, best first; the first one the machine has is used.
+        requirements: what is installed beside torch.
+        exclude_newer: upload-time cut-off of the resolution; empty means none (nightlies).
+        environment: variables every process in this environment gets.
+        history: what is done to the environment after it is built.
+        image: container image to build it in; empty means a virtual environment on this machine.
+    """
+
+    name: str
+    summary: str
+    torch: str
+    cuda: str
+    channel: Channel = Channel.RELEASE
+    pythons: tuple[str, ...] = ("3.11", "3.12", "3.13")
+    requirements: tuple[str, ...] = ()
+    exclude_newer: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
+    history: tuple[HistoryStep, ...] = ()
+    image: str = ""
+
+    @property
+    def python(self) -> str:
+        """The preferred interpreter, `3.11`."""
+        return self.pythons[0]
+
+
+def shipped() -> tuple[Definition, ...]:
+    """Every definition in `envs/definitions`, by name."""
+    return tuple(load(str(path)) for path in sorted(DIRECTORY.glob("*.toml")))
+
+
+def load(name_or_path: str) -> Definition:
+    """Read a shipped definition by name, or any TOML file by path."""
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = DIRECTORY / f"{name_or_path}.toml"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise _unknown_definition(name_or_path) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the definition {path}: {error}") from error
+    return parse(text, name=path.stem, origin=str(path))
+
+
+def parse(text: str, *, name: str, origin: str) -> Definition:
+    """Turn the text of a definition into a Definition; UsageError says which key of which file is wrong."""
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{origin} is not TOML: {error}") from error
+    definition = _Reader(table, origin).definition(name)
+    _check_torch(definition, origin)
+    return definition
+
+
+def with_torch(definition: Definition, *, version: str, cuda: str = "") -> Definition:
+    """The same environment around another build of torch, for a bisection.
+
+    Without `cuda` the variant stays, unless that release was never built for it: then the variant that the
+    default index serves for the release is taken. The cut-off stays for a release and is dropped for a
+    nightly, whose index does not always say when a file was uploaded.
+    """
+    parsed = _version(version, origin=f"torch {version!r}")
+    public, local = parsed.public, parsed.local or ""
+    nightly = parsed.is_devrelease
+    chosen = cuda or local or definition.cuda
+    variants = backend.variants(public)
+    if not (cuda or local or nightly) and variants and chosen not in variants:
+        chosen = backend.default_variant(public) or variants[-1]
+    derived = replace(
+        definition,
+        name=f"torch-{public}-{chosen}-py{definition.python.replace('.', '')}",
+        summary=f"torch {public} for {chosen}, otherwise as {definition.name}",
+        torch=public,
+        cuda=chosen,
+        channel=Channel.NIGHTLY if nightly else Channel.RELEASE,
+        exclude_newer="" if nightly else definition.exclude_newer,
+    )
+    _check_torch(derived, f"torch {version}")
+    return derived
+
+
+def _unknown_definition(name: str) -> UsageError:
+    names = sorted(path.stem for path in DIRECTORY.glob("*.toml"))
+    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
+    known = ", ".join(names)
+    return UsageError(
+        f"no environment definition named {name!r}",
+        hint=f"did you mean {' or '.join(near)}?" if near else f"there are: {known}; or give the path of a TOML file",
+    )
+
+
+def _version(text: str, *, origin: str) -> Version:
+    try:
+        return Version(text)
+    except InvalidVersion:
+        raise UsageError(
+            f"{origin}: {text!r} is not a version of torch", hint="write it like 2.11.0 or 2.12.0.dev20260215"
+        ) from None
+
+
+def _check_torch(definition: Definition, origin: str) -> None:
+    """A CUDA tag nobody ever built, or a release never built for it, is told before anything is asked."""
+    tag = definition.cuda
+    if tag not in backend.CUDA_TAGS:
+        raise UsageError(
+            f"{origin}: there is no wheel index for {tag!r}",
+            hint=f"near ones: {', '.join(backend.near_tags(tag))}",
+        )
+    variants = backend.variants(definition.torch) if definition.channel is Channel.RELEASE else ()
+    if variants and tag not in variants:
+        releases = ", ".join(backend.releases_with(tag))
+        raise UsageError(
+            f"{origin}: torch {definition.torch} was never built for {tag}, only for {', '.join(variants)}",
+            hint=f"use one of these, or a release that has {tag}: {releases}",
+        )
+
+
+class _Reader:
+    """Takes keys out of one TOML table, so that what is left over is known to be unknown."""
+
+    def __init__(self, table: Mapping[str, Any], origin: str, known: Sequence[str] = ()) -> None:
+        self._table = dict(table)
+        self._origin = origin
+        self._known = known
+
+    def definition(self, name: str) -> Definition:
+        self._refuse_unknown(
+            (
+                "summary",
+                "torch",
+                "cuda",
+                "channel",
+                "python",
+                "requirements",
+                "exclude_newer",
+                "environment",
+                "history",
+                "image",
+            )
+        )
+        if not _NAME.match(name):
+            raise UsageError(
+                f"{self._origin}: {name!r} cannot be the name of an environment",
+                hint="use a-z, 0-9 and - + . _",
+            )
+        channel = self._choice("channel", Channel, Channel.RELEASE)
+        torch = self._text("torch", required=channel is Channel.RELEASE)
+        if torch:
+            parsed = _version(torch, origin=f"{self._origin}: torch")
+            if parsed.local:
+                raise UsageError(
+                    f"{self._origin}: torch = {torch!r} repeats the CUDA tag",
+                    hint=f'write torch = "{parsed.public}" and cuda = "{parsed.local}"',
+                )
+        return Definition(
+            name=name,
+            summary=self._text("summary", required=True),
+            torch=torch,
+            cuda=self._text("cuda", required=True),
+            channel=channel,
+            pythons=self._pythons(),
+            requirements=self._requirements(),
+            exclude_newer=self._cutoff(),
+            environment=self._pairs("environment"),
+            history=tuple(
+                _Reader(step, f"{self._origin}: history step {number}").step()
+                for number, step in enumerate(self._tables("history"), start=1)
+            ),
+            image=self._text("image"),
+        )
+
+    def step(self) -> HistoryStep:
+        self._refuse_unknown(("action", "packages", "torch", "cuda", "installer", "variables"))
+        return HistoryStep(
+            action=self._choice("action", Action, None),
+            packages=self._texts("packages"),
+            torch=self._text("torch"),
+            cuda=self._text("cuda"),
+            installer=self._choice("installer", Installer, Installer.UV),
+            variables=self._pairs("variables"),
+        )
+
+    def _refuse_unknown(self, known: Sequence[str]) -> None:
+        for key in self._table:
+            if key not in known:
+                near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else f"the keys are: {', '.join(known)}"
+                raise UsageError(f"{self._origin}: unknown key {key!r}", hint=hint)
+
+    def _wrong(self, key: str, wanted: str) -> UsageError:
+        return UsageError(f"{self._origin}: {key} must be {wanted}, not {self._table.get(key)!r}")
+
+    def _text(self, key: str, *, required: bool = False) -> str:
+        value = self._table.get(key, "")
+        if not isinstance(value, str):
+            raise self._wrong(key, "a string")
+        if required and not value:
+            raise UsageError(f"{self._origin}: {key!r} is missing")
+        return value
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        value = self._table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(key, "a list of strings")
+        return tuple(value)
+
+    def _tables(self, key: str) -> tuple[Mapping[str, Any], ...]:
+        value = self._table.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(key, f"a list of tables ([[{key}]])")
+        return tuple(value)
+
+    def _pairs(self, key: str) -> tuple[tuple[str, str], ...]:
+        value = self._table.get(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self._wrong(key, "a table of strings")
+        return tuple(sorted(value.items()))
+
+    def _choice(self, key: str, enum: type[_E], default: _E | None) -> _E:
+        value = self._table.get(key, default)
+        if value not in list(enum):
+            raise self._wrong(key, f"one of {', '.join(enum)}")
+        return enum(value)
+
+    def _pythons(self) -> tuple[str, ...]:
+        value = self._table.get("python", ["3.11", "3.12", "3.13"])
+        versions = [value] if isinstance(value, str) else value
+        if (
+            not isinstance(versions, list)
+            or not versions
+            or not all(isinstance(item, str) and _PYTHON.match(item) for item in versions)
+        ):
+            raise self._wrong("python", 'a version like "3.11" or a list of them, best first')
+        return tuple(versions)
+
+    def _requirements(self) -> tuple[str, ...]:
+        texts = self._texts("requirements")
+        for text in texts:
+            try:
+                name = Requirement(text).name
+            except InvalidRequirement as error:
+                raise UsageError(f"{self._origin}: {text!r} is not a requirement: {error}") from None
+            if canonicalize_name(name) == "torch":
+                raise UsageError(
+                    f"{self._origin}: torch is among the requirements", hint="its version is the key 'torch'"
+                )
+        return texts
+
+    def _cutoff(self) -> str:
+        text = self._text("exclude_newer")
+        if text and not _TIMESTAMP.match(text):
+            raise self._wrong("exclude_newer", "a date like 2026-11-22 or 2026-11-22T00:00:00Z")
+        return text

@@ -1,0 +1,43 @@
+"""Where things come from: one setting, flags before the environment."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from envs import settings
+from envs.errors import UsageError
+
+
+def parsed(*argv, environ=None):
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser)
+    return settings.from_arguments(parser.parse_args(argv), {"HOME": "/home/someone", **(environ or {})})
+
+
+def test_default_store_follows_the_cache_directory():
+    """The store is cache, so it belongs where the person keeps caches."""
+    assert parsed().store == Path("/home/someone/.cache/torch-upgrade-bisect")
+    assert parsed(environ={"XDG_CACHE_HOME": "/big"}).store == Path("/big/torch-upgrade-bisect")
+
+
+def test_flags_win_over_the_environment(tmp_path):
+    """Otherwise a variable in a shell profile silently changes what a command line says."""
+    environ = {"ENVS_STORE": "/elsewhere", "ENVS_INDEX": "https://old.example/whl", "ENVS_OFFLINE": "0"}
+
+    result = parsed("--store", str(tmp_path), "--index", "https://new.example/whl/", "--offline", environ=environ)
+
+    assert (result.store, result.index, result.offline) == (tmp_path, "https://new.example/whl", True)
+
+
+def test_index_that_is_a_directory_is_a_wheelhouse(tmp_path):
+    """One documented setting takes both: a mirror and a directory of wheels."""
+    result = parsed(environ={"ENVS_INDEX": str(tmp_path)})
+
+    assert (result.index, result.wheelhouse) == ("", tmp_path)
+
+
+def test_missing_wheelhouse_is_told():
+    """uv would say that no version of torch exists."""
+    with pytest.raises(UsageError, match="--wheelhouse: /nowhere is not a directory"):
+        parsed("--wheelhouse", "/nowhere")
