@@ -1,0 +1,270 @@
+"""The next step of a search under noise: what to run next, or the verdict. Pure, and without memory.
+
+`next_step(problem, observations)` looks at the whole list each time, so resume, replay and what-if are the same call
+with another list. The order of the rules is the order of the code:
+
+1. both endpoints, bad one first, until each has said something twice; an endpoint that cannot be run is named;
+2. more than one change is named; no change is as good an answer as a change;
+3. a change between two usable neighbours is claimed at the asked confidence, once both neighbours were seen to
+   behave as claimed; candidates that no run can tell apart are narrowed, never found;
+4. `max_runs`; else the candidate with the most information per cost, and one run of it.
+
+Positions are in time. The two neighbours of a change keep their names in a fix too (old bad, new good): `first_bad`
+is then the last candidate that fails and `last_good` the first that does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .choose import choose
+from .intervals import allowed_rate
+from .islands import Island, find_island
+from .lineup import lineup
+from .model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
+from .posterior import infer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .lineup import FloatArray, Lineup
+    from .model import Observation, Problem, Step
+    from .posterior import Belief
+
+ENDPOINT_RUNS = 2
+ENDPOINT_TRIES = 3
+ISLAND_CERTAIN = 0.9
+ISLAND_DOUBT = 0.5
+
+
+def next_step(
+    problem: Problem,
+    observations: Sequence[Observation],
+    *,
+    workers: int = 1,
+    pending: Sequence[str] = (),
+) -> Step:
+    """The next probe or the verdict.
+
+    Args:
+        problem: candidates, claimed endpoints, confidence, budget and costs.
+        observations: every finished run, in any order.
+        workers: how many runs may start now; the probe then carries that many candidates, best together.
+        pending: candidates whose runs are under way elsewhere, so that their answers are not asked for twice.
+    """
+    line = lineup(problem, observations)
+    state = _State(problem=problem, line=line, belief=infer(line), runs=len(observations))
+    return (
+        _equal_ends(state)
+        or _endpoint(state, workers)
+        or _several_changes(state, doubt=ISLAND_CERTAIN)
+        or _nothing_changes(state)
+        or _claim(state, workers)
+        or _out_of_runs(state)
+        or _most_informative(state, workers, pending)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """A search at one moment: the problem, what was seen, and what it says."""
+
+    problem: Problem
+    line: Lineup
+    belief: Belief
+    runs: int
+
+    @property
+    def posterior(self) -> Posterior:
+        mass = dict.fromkeys(self.problem.candidates, 0.0)
+        for position, probability in enumerate(self.belief.change, start=1):
+            mass[self.line.name(position)] = float(probability)
+        return Posterior(by_candidate=tuple(mass.items()), none=self.belief.none)
+
+    def counts(self, position: int) -> str:
+        return f"{self.line.name(position)} {self.line.failures[position]}/{self.line.runs[position]}"
+
+    def probe(self, positions: Sequence[int], reason: str) -> Probe:
+        first, *others = (self.line.name(position) for position in positions)
+        return Probe(candidate=first, also=tuple(others), reason=reason, posterior=self.posterior)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """Two neighbouring usable positions and the probability that the change lies between them, one direction."""
+
+    older: int
+    newer: int
+    rising: bool
+    mass: float
+
+
+def _equal_ends(state: _State) -> Step | None:
+    if state.line.size > 1:
+        return None
+    return NoRegression(
+        confidence=1.0,
+        allowed_rate=1.0,
+        posterior=state.posterior,
+        reason="both endpoints are the same code, so nothing between them can have changed",
+    )
+
+
+def _endpoint(state: _State, workers: int) -> Step | None:
+    line = state.line
+    for position, claim in ((line.bad_end, "bad"), (line.good_end, "good")):
+        if line.skips[position] >= ENDPOINT_TRIES and line.runs[position] == 0:
+            return Contradiction(
+                endpoint=line.name(position),
+                reason=f"the {claim} endpoint {line.name(position)} could not be tested in "
+                f"{line.skips[position]} tries, so nothing is known about this end",
+                posterior=state.posterior,
+            )
+    due = [end for end in (line.bad_end, line.good_end) for _ in range(ENDPOINT_RUNS - int(line.runs[end]))]
+    if not due or state.runs >= state.problem.max_runs:
+        return None
+    return state.probe(due[:workers], "endpoints are checked first, more than once")
+
+
+def _several_changes(state: _State, *, doubt: float) -> Contradiction | None:
+    island = find_island(state.line)
+    if island is None or island.probability < doubt:
+        return None
+    return Contradiction(
+        endpoint="",
+        reason="more than one change, so one first bad candidate is the wrong question: " + _tell(state, island),
+        posterior=state.posterior,
+    )
+
+
+def _tell(state: _State, island: Island) -> str:
+    """`good up to a 0/4, bad from c 4/4 to d 3/4, good from f 0/4 on`."""
+    stretches: list[tuple[bool, list[int]]] = []
+    for position, failing in zip(island.positions, island.sides, strict=True):
+        if not stretches or stretches[-1][0] is not failing:
+            stretches.append((failing, []))
+        stretches[-1][1].append(position)
+    parts = []
+    for failing, positions in stretches:
+        ends = dict.fromkeys((positions[0], positions[-1]))
+        parts.append(("bad at " if failing else "good at ") + " .. ".join(state.counts(end) for end in ends))
+    return ", then ".join(parts)
+
+
+def _nothing_changes(state: _State) -> Step | None:
+    line, belief = state.line, state.belief
+    if belief.none < state.problem.confidence:
+        return None
+    island = _several_changes(state, doubt=ISLAND_DOUBT)
+    if island is not None:
+        return island
+    good, bad = state.counts(line.good_end), state.counts(line.bad_end)
+    if line.failures[line.good_end] > 0:
+        return Contradiction(
+            endpoint=line.name(line.good_end),
+            reason=f"the good endpoint fails like the bad one ({good}, {bad}): both ends behave alike",
+            posterior=state.posterior,
+        )
+    return NoRegression(
+        confidence=belief.none,
+        allowed_rate=allowed_rate(int(line.failures[line.bad_end]), int(line.runs[line.bad_end])),
+        posterior=state.posterior,
+        reason=f"the bad endpoint does not reproduce the failure here ({bad}), nor does the good one ({good})",
+    )
+
+
+def _gaps(state: _State) -> Iterator[_Gap]:
+    """Every pair of neighbouring usable positions, in both directions."""
+    usable = np.flatnonzero(~state.line.unusable)
+    for rising, direction in ((True, state.belief.rise), (False, state.belief.fall)):
+        reach = np.concatenate([[0.0], np.cumsum(direction.mass)])
+        for older, newer in pairwise(usable):
+            mass = float(reach[newer] - reach[older])
+            yield _Gap(older=int(older), newer=int(newer), rising=rising, mass=mass)
+
+
+def _claim(state: _State, workers: int) -> Step | None:
+    gap = max(_gaps(state), key=lambda gap: gap.mass, default=None)
+    if gap is None or gap.mass < state.problem.confidence:
+        return None
+    good, bad = (gap.older, gap.newer) if gap.rising else (gap.newer, gap.older)
+    unseen = ((bad, state.line.failures[bad]), (good, state.line.passes[good]))
+    due = [position for position, shown in unseen if shown == 0]
+    if due and state.runs < state.problem.max_runs:
+        return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    return _several_changes(state, doubt=ISLAND_DOUBT) or _answer(state, gap, good=good, bad=bad)
+
+
+def _answer(state: _State, gap: _Gap, *, good: int, bad: int) -> Found | Narrowed:
+    line = state.line
+    last_good, first_bad = (line.groups[good][-1], line.groups[bad][0])
+    if not gap.rising:
+        last_good, first_bad = line.groups[good][0], line.groups[bad][-1]
+    direction = "regression" if gap.rising else "fix"
+    if gap.newer - gap.older == 1:
+        return Found(
+            last_good=last_good,
+            first_bad=first_bad,
+            direction=direction,
+            confidence=gap.mass,
+            posterior=state.posterior,
+            notes=_notes(state, gap),
+        )
+    suspects = tuple(name for group in line.groups[gap.older + 1 : gap.newer + 1] for name in group)
+    return Narrowed(
+        last_good=last_good,
+        first_bad=first_bad,
+        suspects=suspects,
+        direction=direction,
+        confidence=gap.mass,
+        posterior=state.posterior,
+        reason=f"{gap.newer - gap.older - 1} candidates between the neighbours could not be tested",
+        notes=_notes(state, gap),
+    )
+
+
+def _notes(state: _State, gap: _Gap) -> tuple[str, ...]:
+    line, notes = state.line, []
+    if gap.rising is not line.rising:
+        seen, other = ("fix", "good") if line.rising else ("regression", "bad")
+        notes.append(
+            f"the order is reversed: the older end is {'bad' if line.rising else 'good'} and the newer end {other}, "
+            f"against the claim; reported as a {seen}"
+        )
+    clean = slice(0, gap.older + 1) if gap.rising else slice(gap.newer, line.size)
+    failures, runs = int(line.failures[clean].sum()), int(line.runs[clean].sum())
+    if failures:
+        notes.append(f"the good side fails too, in {failures} of {runs} runs")
+    return tuple(notes)
+
+
+def _out_of_runs(state: _State) -> Exhausted | None:
+    if state.runs < state.problem.max_runs:
+        return None
+    suspects, confidence = _credible(state)
+    return Exhausted(
+        suspects=suspects,
+        confidence=confidence,
+        posterior=state.posterior,
+        reason=f"{state.runs} runs were made, {state.problem.max_runs} allowed; "
+        f"no change at all has probability {state.belief.none:.3f}",
+    )
+
+
+def _credible(state: _State) -> tuple[tuple[str, ...], float]:
+    """The fewest change points that together reach the confidence (or all there is), in time order."""
+    change: FloatArray = state.belief.change
+    order = np.argsort(-change, kind="stable")
+    enough = int(np.searchsorted(np.cumsum(change[order]), state.problem.confidence)) + 1
+    kept = sorted(int(index) for index in order[:enough])
+    names = tuple(name for index in kept for name in state.line.groups[index + 1])
+    return names, float(change[kept].sum())
+
+
+def _most_informative(state: _State, workers: int, pending: Sequence[str]) -> Probe:
+    positions = choose(state.line, state.belief, state.problem, workers=workers, pending=state.line.positions(pending))
+    return state.probe(positions, "the most information per cost")

@@ -1,0 +1,243 @@
+"""The next step of a search, by enumeration where it is small and by coins where it is noisy."""
+
+from bisect.engine import next_step
+from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .searches import BAD, GOOD, SKIP, coins, play, problem, seen
+
+
+def _strings(size):
+    """All N/Y/? strings with a good first, a bad last and no N after a Y."""
+    for middle in product("N?Y", repeat=size - 2):
+        text = "N" + "".join(middle) + "Y"
+        if "N" not in text[text.index("Y") :]:
+            yield text
+
+
+def _expected(text):
+    """Position of the first Y, and the unusable ones just before it."""
+    first = text.index("Y")
+    start = first
+    while text[start - 1] == "?":
+        start -= 1
+    return list(range(start, first + 1))
+
+
+@pytest.mark.parametrize("text", [text for size in range(2, 8) for text in _strings(size)])
+def test_the_answer_is_the_first_bad_one_and_the_unusable_ones_before_it(text):
+    """A hole next to the culprit would be answered with one innocent candidate."""
+    asked = problem(len(text))
+    answers = {
+        name: {"N": GOOD, "Y": BAD, "?": SKIP}[letter] for name, letter in zip(asked.candidates, text, strict=True)
+    }
+    verdict, observations = play(asked, answers.__getitem__)
+    suspects = _expected(text)
+
+    assert verdict.last_good == f"c{suspects[0] - 1}"
+    assert verdict.first_bad == f"c{suspects[-1]}"
+    assert verdict.direction == "regression"
+    assert isinstance(verdict, Found) == (len(suspects) == 1)
+    if isinstance(verdict, Narrowed):
+        assert verdict.suspects == tuple(f"c{position}" for position in suspects)
+    assert sum(1 for run in observations if run.conclusion is SKIP) <= text.count("?")
+
+
+@pytest.mark.parametrize("text", ["N??NY", "N?Y?Y", "NNNNY", "NYY??Y?Y", "N?NN?YY", "NNNN???YY"])
+def test_a_fix_is_the_same_search_backwards(text):
+    """The question `what fixed it` would be answered with the wrong neighbour."""
+    backwards = text[::-1]
+    asked = problem(len(text), good=f"c{len(text) - 1}", bad="c0")
+    answers = {
+        name: {"N": GOOD, "Y": BAD, "?": SKIP}[letter] for name, letter in zip(asked.candidates, backwards, strict=True)
+    }
+    verdict, _ = play(asked, answers.__getitem__)
+    last_bad, first_good = backwards.rindex("Y"), backwards.index("N")
+
+    assert (verdict.first_bad, verdict.last_good) == (f"c{last_bad}", f"c{first_good}")
+    assert verdict.direction == "fix"
+    assert verdict.notes == ()
+    if isinstance(verdict, Narrowed):
+        assert verdict.suspects == tuple(f"c{position}" for position in range(last_bad + 1, first_good + 1))
+
+
+def test_both_endpoints_are_checked_before_anything_else():
+    """A search would start between two endpoints that do not do what was claimed."""
+    asked = problem(9)
+
+    assert next_step(asked, []).candidate == "c8"
+    assert next_step(asked, seen("c8:bb")).candidate == "c0"
+    assert next_step(asked, seen("c8:bb c0:g c4:b")).candidate == "c0"
+
+
+def test_an_order_against_the_claim_is_found_and_said():
+    """Old bad and new good would be swapped silently, or end as `the good endpoint is bad`."""
+    asked = problem(9)
+    verdict, _ = play(asked, coins(asked, [1.0] * 5 + [0.0] * 4, seed=1))
+
+    assert isinstance(verdict, Found)
+    assert (verdict.direction, verdict.first_bad, verdict.last_good) == ("fix", "c4", "c5")
+    assert "reversed" in verdict.notes[0]
+
+
+def test_a_bad_endpoint_that_always_passes_does_not_reproduce():
+    """A rare failure would be declared gone, or the search would go on for ever."""
+    verdict, observations = play(problem(65), lambda _: GOOD)
+
+    assert isinstance(verdict, NoRegression)
+    assert "does not reproduce" in verdict.reason
+    assert verdict.allowed_rate < 0.1
+    assert len(observations) <= 150
+
+
+def test_a_good_endpoint_that_always_fails_is_named():
+    """Every candidate would be called bad, and the oldest blamed."""
+    verdict, observations = play(problem(65), lambda _: BAD)
+
+    assert isinstance(verdict, Contradiction)
+    assert verdict.endpoint == "c0"
+    assert len(observations) <= 30
+
+
+@pytest.mark.parametrize("end", ["c0", "c4"])
+def test_an_endpoint_that_cannot_be_run_is_named(end):
+    """A search with one end unknown would blame whatever lies next to it."""
+    verdict, _ = play(problem(5), lambda name: SKIP if name == end else (BAD if name == "c4" else GOOD))
+
+    assert isinstance(verdict, Contradiction)
+    assert verdict.endpoint == end
+    assert "could not be tested" in verdict.reason
+
+
+def test_equal_endpoints_cannot_differ():
+    """A blame would fall between two names of the same code."""
+    verdict = next_step(problem(3, equal=(("c0", "c1", "c2"),)), seen("c0:g c2:b"))
+
+    assert isinstance(verdict, NoRegression)
+    assert "same code" in verdict.reason
+
+
+def test_equal_neighbours_are_one_candidate():
+    """The same commit would be built twice, or blamed against itself."""
+    asked = problem(7, equal=(("c2", "c3", "c4"),))
+    verdict, observations = play(asked, coins(asked, [0, 0, 1, 1, 1, 1, 1], seed=1))
+
+    assert (verdict.last_good, verdict.first_bad) == ("c1", "c2")
+    assert {"c3", "c4"}.isdisjoint(run.candidate for run in observations)
+
+    verdict, _ = play(asked, coins(asked, [0, 0, 0, 0, 0, 1, 1], seed=1))
+
+    assert (verdict.last_good, verdict.first_bad) == ("c4", "c5")
+
+
+def test_an_island_is_named():
+    """Bad only in the middle would be averaged into one wrong change point, or into `nothing changed`."""
+    island = next_step(problem(9), seen("c0:gggg c8:gggg c4:bbbb c3:bb c2:gg c6:gggg"))
+
+    assert isinstance(island, Contradiction)
+    assert "bad at c3 2/2 .. c4 4/4, then good at c6" in island.reason
+
+
+def test_fixed_and_broken_again_is_named():
+    """One of two regressions would be found by chance and the other never."""
+    asked = problem(17)
+    observations = seen("c0:ggg c16:bbb c4:bbb c8:ggg c12:bbb c6:bbb c10:ggg")
+
+    assert isinstance(next_step(asked, observations), Contradiction)
+
+
+def test_max_runs_ends_with_what_is_known():
+    """A budget would be overrun, or end without the suspects."""
+    asked = problem(65, max_runs=20)
+    verdict, observations = play(asked, coins(asked, [0.0] * 30 + [0.3] * 35, seed=1))
+
+    assert isinstance(verdict, Exhausted)
+    assert len(observations) == 20
+    assert "c30" in verdict.suspects
+
+
+@pytest.mark.parametrize(
+    "observations",
+    [
+        pytest.param("c0:g c1:bbg", id="0 of 1 and 2 of 3"),
+        pytest.param("c0:" + "g" * 20 + " c1:" + "g" * 18 + "bb", id="0 of 20 and 2 of 20"),
+        pytest.param("c0:gggggggggg c1:gggggggggb", id="0 of 10 and 1 of 10"),
+    ],
+)
+def test_thin_evidence_asks_for_more_runs(observations):
+    """Two failures against none would print a culprit, or `no difference`."""
+    assert isinstance(next_step(problem(2), seen(observations)), Probe)
+
+
+def test_no_failure_in_five_runs_of_the_bad_end_is_not_good():
+    """Five clean runs of a rare failure would declare every build good."""
+    step = next_step(problem(9), seen("c0:ggggg c8:ggggg"))
+
+    assert isinstance(step, Probe)
+    assert step.candidate == "c8"
+
+
+def test_a_cached_candidate_near_the_best_one_is_preferred():
+    """A 5 GB build would be made for a hair's breadth of information."""
+    observations = seen("c0:ggg c64:bbb")
+    fresh = next_step(problem(65), observations).candidate
+    cached = next_step(problem(65, cached=frozenset({"c27"})), observations).candidate
+
+    assert fresh != "c27"
+    assert cached == "c27"
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(2, 40), st.data())
+def test_a_deterministic_search_is_exact(size, data):
+    """Any change point of any size would be missed by one."""
+    first = data.draw(st.integers(1, size - 1))
+    asked = problem(size)
+    verdict, observations = play(asked, coins(asked, [0.0] * first + [1.0] * (size - first), seed=1))
+
+    assert isinstance(verdict, Found)
+    assert verdict.first_bad == f"c{first}"
+    assert len(observations) <= 30
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.integers(2, 30).flatmap(
+        lambda size: st.tuples(
+            st.just(size), st.lists(st.tuples(st.integers(0, size - 1), st.sampled_from("gbs")), max_size=60)
+        )
+    )
+)
+def test_any_observations_have_a_next_step_with_a_posterior(case):
+    """Contradictory or one-sided observations made by hand would crash the search."""
+    size, runs = case
+    observations = [run for place, word in runs for run in seen(f"c{place}:{word}")]
+    step = next_step(problem(size), observations)
+    posterior = step.posterior
+
+    assert [name for name, _ in posterior.by_candidate] == [f"c{place}" for place in range(size)]
+    assert posterior.none + sum(mass for _, mass in posterior.by_candidate) == pytest.approx(1.0)
+    assert step == next_step(problem(size), observations)
+    assert step == next_step(problem(size), observations[::-1])
+
+
+@pytest.mark.parametrize("workers", [3, 4, 16])
+def test_several_workers_get_several_probes(workers):
+    """Three of four nodes would idle, or all ask the same."""
+    step = next_step(problem(65), seen("c0:ggg c64:bbb"), workers=workers)
+
+    assert len((step.candidate, *step.also)) == workers
+    assert len({step.candidate, *step.also}) >= 2
+
+
+def test_probes_under_way_are_not_asked_again():
+    """A free worker would repeat the questions of the busy ones."""
+    observations = seen("c0:ggg c64:bbb")
+    first = next_step(problem(65), observations, workers=3)
+    busy = (first.candidate, *first.also)
+
+    assert next_step(problem(65), observations, pending=busy).candidate not in busy

@@ -1,0 +1,151 @@
+"""`python -m bisect next`: the engine for those who make the runs themselves."""
+
+import io
+import json
+from bisect.cli import main
+from bisect.commands import next as command
+
+import pytest
+
+from envs.errors import UsageError
+
+DATA = {
+    "candidates": ["d1", "d2", "d3", "d4", "d5"],
+    "observations": [["d1", "good"]] * 3 + [["d5", "bad"]] * 3,
+    "good": "d1",
+    "bad": "d5",
+    "confidence": 0.95,
+}
+
+
+def _run(data, capsys, tmp_path, *options):
+    path = tmp_path / "problem.json"
+    path.write_text(data if isinstance(data, str) else json.dumps(data))
+    code = main(["next", "--problem", str(path), *options])
+    return code, capsys.readouterr()
+
+
+def test_a_probe_names_the_candidate_and_the_posterior(capsys, tmp_path):
+    """A script that reads the promised keys would break."""
+    code, output = _run(DATA, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert code == 0
+    assert output.err == ""
+    assert step["step"] == "probe"
+    assert step["candidate"] in ("d2", "d3", "d4")
+    assert list(step["posterior"]) == ["d1", "d2", "d3", "d4", "d5", "none"]
+    assert sum(step["posterior"].values()) == pytest.approx(1.0)
+
+
+def test_a_verdict_names_the_neighbours(capsys, tmp_path):
+    """The answer would be somewhere else than promised."""
+    data = {**DATA, "observations": DATA["observations"] + [["d2", "good"]] * 8 + [["d3", "bad"]] * 8}
+    code, output = _run(data, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert code == 0
+    assert (step["step"], step["last_good"], step["first_bad"]) == ("found", "d2", "d3")
+    assert (step["suspects"], step["direction"]) == (["d3"], "regression")
+    assert step["confidence"] >= 0.95
+    assert _run(data, capsys, tmp_path)[1].out.startswith("found: last good d2, first bad d3, confidence 1.000")
+
+
+def test_a_hole_is_narrowed_with_its_suspects(capsys, tmp_path):
+    """Exit 0 would read as one culprit found."""
+    data = {**DATA, "observations": [*DATA["observations"] * 3, *[["d2", "good"]] * 8, ["d3", "skip"], ["d4", "skip"]]}
+    code, output = _run(data, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert code == 4
+    assert (step["step"], step["suspects"]) == ("narrowed", ["d3", "d4", "d5"])
+
+
+def test_a_contradiction_invents_nothing(capsys, tmp_path):
+    """A first bad candidate would be printed when both ends fail."""
+    code, output = _run({**DATA, "observations": [["d1", "bad"]] * 9 + [["d5", "bad"]] * 9}, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert code == 3
+    assert (step["step"], step["endpoint"]) == ("contradiction", "d1")
+    assert (step["last_good"], step["first_bad"], step["suspects"]) == (None, None, [])
+
+
+def test_both_ends_clean_is_no_regression_with_what_remains_possible(capsys, tmp_path):
+    """`0 of n` would be printed as a proof."""
+    code, output = _run(
+        {**DATA, "observations": [["d1", "good"]] * 90 + [["d5", "good"]] * 90}, capsys, tmp_path, "--json"
+    )
+    step = json.loads(output.out)
+
+    assert code == 3
+    assert step["step"] == "no-regression"
+    assert 0.0 < step["allowed_rate"] < 0.05
+
+
+def test_a_budget_used_up_is_exhausted(capsys, tmp_path):
+    """The search would go on over its budget."""
+    code, output = _run({**DATA, "max_runs": 6}, capsys, tmp_path, "--json")
+
+    assert code == 4
+    assert json.loads(output.out)["step"] == "exhausted"
+
+
+def test_several_workers_by_file_or_option(capsys, tmp_path):
+    """A cluster would get one probe at a time."""
+    _, by_file = _run({**DATA, "workers": 3}, capsys, tmp_path, "--json")
+    _, by_option = _run(DATA, capsys, tmp_path, "--json", "--workers", "3")
+
+    assert by_file.out == by_option.out
+    assert len(json.loads(by_file.out)["also"]) == 2
+
+
+def test_stdin_is_read_for_a_dash(monkeypatch, capsys):
+    """A pipe would need a temporary file."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(DATA)))
+
+    assert main(["next", "--problem", "-", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["step"] == "probe"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param("{", "not JSON", id="not json"),
+        pytest.param("[]", "a list, not an object", id="not an object"),
+        pytest.param({"candidates": None}, "candidates is a NoneType", id="candidates are no list"),
+        pytest.param({"candidates": ["d1", 5]}, "has 5", id="a number for a name"),
+        pytest.param({"candidates": ["d1", "d2", "d2", "d5"]}, "given twice: ['d2']", id="duplicate"),
+        pytest.param({"good": "d9"}, "endpoint 'd9'", id="good is unknown"),
+        pytest.param({"bad": None}, "endpoint None", id="bad is no name"),
+        pytest.param({"bad": "d1"}, "same candidate 'd1'", id="one endpoint"),
+        pytest.param({"observations": [["d9", "bad"]]}, "'d9'", id="observation of an unknown one"),
+        pytest.param({"observations": [["d1", "ugly"]]}, "'ugly'", id="unknown verdict"),
+        pytest.param({"observations": [["d1", "retry"]]}, "'retry'", id="a verdict that is none"),
+        pytest.param({"observations": ["d1"]}, "not an observation", id="observation is no pair"),
+        pytest.param({"confidence": 1.5}, "confidence is 1.5", id="confidence"),
+        pytest.param({"confidence": "high"}, "confidence is 'high'", id="confidence is no number"),
+        pytest.param({"max_runs": 0}, "max_runs is 0", id="budget"),
+        pytest.param({"workers": True}, "workers is True", id="workers"),
+        pytest.param({"cached": ["d9"]}, "cached candidate 'd9'", id="cached"),
+        pytest.param({"equal": [["d1", "d9"]]}, "equal candidate 'd9'", id="equal"),
+        pytest.param({"pending": ["d9"]}, "pending candidate 'd9'", id="pending"),
+        pytest.param({"candidate": []}, "unknown keys ['candidate']", id="misspelt key"),
+    ],
+)
+def test_what_is_wrong_with_the_file_is_said(change, message, capsys, tmp_path):
+    """A typing error would be answered with a traceback or, worse, a step."""
+    code, output = _run(change if isinstance(change, str) else {**DATA, **change}, capsys, tmp_path, "--json")
+
+    assert code == 2
+    assert message in output.err
+    assert "hint: " in output.err
+    assert output.out == ""
+
+
+def test_a_missing_key_and_a_missing_file_are_usage_errors(capsys, tmp_path):
+    """An empty search would start, or a traceback appear."""
+    with pytest.raises(UsageError, match=r"lacks \['observations'\]"):
+        command.parse(json.dumps({key: value for key, value in DATA.items() if key != "observations"}))
+    assert main(["next", "--problem", str(tmp_path / "nowhere.json")]) == 2
+    assert "nowhere.json" in capsys.readouterr().err
