@@ -48,6 +48,13 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def split_rest(argv: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """The options, and what stands after the first `--`, which argparse would mix into the positionals."""
+    words = list(argv)
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], tuple(words[at + 1 :])
+
+
 def main(argv: Sequence[str]) -> int:
     """Run one command line; returns its exit code (0 answered, 2 usage, ... see the README)."""
     logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
@@ -56,8 +63,12 @@ def main(argv: Sequence[str]) -> int:
     module = importlib.import_module(f".commands.{module_name}", __package__)
     parser = argparse.ArgumentParser(prog=f"python -m bisect {command}", description=summary)
     module.add_arguments(parser)
+    options, rest = split_rest(argv[1:])
+    if rest and not getattr(module, "TAKES_REST", False):
+        parser.error(f"{command} takes nothing after --")
     try:
-        code: int = module.run(parser.parse_args(argv[1:]), stdout=sys.stdout, stderr=sys.stderr)
+        args = parser.parse_args(options, argparse.Namespace(rest=rest))
+        code: int = module.run(args, stdout=sys.stdout, stderr=sys.stderr)
     except ToolError as error:
         sys.stderr.write(f"error: {error.message}\n")
         if error.hint:

@@ -33,15 +33,19 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def new_run_directory(path: Path) -> Path:
-    """Make the run directory; one that exists and holds something is refused, nothing in it is touched."""
+def refuse_used(path: Path) -> None:
+    """A run directory that exists and holds something is refused; nothing in it is touched."""
     if path.exists() and (not path.is_dir() or any(not entry.name.startswith(".") for entry in path.iterdir())):
         raise UsageError(
-            f"the run directory {path} exists already and holds another run",
+            f"the run directory {path} exists already and holds something else",
             hint="give another --out, or remove it if nobody needs its evidence",
         )
+
+
+def make_run_directory(path: Path) -> None:
+    """Make an unused run directory."""
+    refuse_used(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make the run directory {path}: {error.strerror}") from error
-    return path

@@ -1,0 +1,265 @@
+"""One run in one built environment: stage the workload, scrub the child, run it, keep the evidence.
+
+Knows how to start `dflash`, `dflash.hazards` or a person's own command inside an environment and where to put what
+came out of it. It does not judge: whether a run was good is `bisect.classify`'s business.
+
+A run directory holds everything needed to believe the run or to repeat it: `record.json` (argv, variables, digest
+of the staged code), `staged/` (the code that ran), `lock.toml`, `log.txt`, `result.json`, `progress.jsonl`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import signal
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from envs import process
+
+from .files import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+SCHEMA = 1
+_WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+class RunKind(StrEnum):
+    """What is run inside the environment."""
+
+    TRAIN = "train"
+    HAZARDS = "hazards"
+    COMMAND = "command"
+
+
+class Environment(Protocol):
+    """What a run needs to know of a built environment; `envs.build.Built` is one."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def path(self) -> Path: ...
+    @property
+    def python(self) -> Path: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRequest:
+    """What to run, the same for every candidate of a search.
+
+    Attributes:
+        kind: the workload, its hazards, or a person's command.
+        arguments: given to the workload after its own `--output` and `--progress`.
+        environment: variables added to the scrubbed environment of the child.
+        timeout_s: seconds without a sign of life (a line in the progress file) after which the run is ended; for
+            hazards and commands, which give none, seconds from the start.
+        command: argv of a `COMMAND` run; the environment's Python is first on its PATH.
+        signature: regular expression whose match in the output means bad (COMMAND only); empty: the exit code decides.
+        cwd: where a command runs; the run directory itself when empty.
+        cache: compile caches copied into the run before it starts (a warm start); none: a cold one.
+    """
+
+    kind: RunKind
+    arguments: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = 300.0
+    command: tuple[str, ...] = ()
+    signature: str = ""
+    cwd: str = ""
+    cache: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What one run left behind. `result_path` may not exist: a crashed run writes none."""
+
+    directory: Path
+    returncode: int
+    timed_out: bool
+    seconds: float
+    result_path: Path
+    log_path: Path
+    last_progress: Mapping[str, object] = field(default_factory=dict)
+
+    def log(self) -> str:
+        """The child's whole output."""
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+
+def run_once(
+    built: Environment,
+    request: RunRequest,
+    directory: Path,
+    *,
+    on_progress: Callable[[Mapping[str, object]], None] | None = None,
+) -> RunRecord:
+    """Run the request once in a fresh `directory`; what the child did, never an exception for it."""
+    directory.mkdir(parents=True)
+    digest = "" if request.kind is RunKind.COMMAND else stage(directory / "staged")
+    caches = directory / "caches"
+    if request.cache is not None:
+        shutil.copytree(request.cache, caches)
+    argv = _argv(built, request, directory)
+    variables = _variables(built, request, directory)
+    _keep_lock(built, directory)
+    record = _record(built, request, argv=argv, code=digest, variables=variables)
+    _write_record(directory, record)
+    heartbeat = _Heartbeat(path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s)
+    completed = process.run(
+        argv,
+        cwd=_cwd(request, directory),
+        env=variables,
+        output=directory / "log.txt",
+        watch=heartbeat.is_dead,
+        warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
+    )
+    heartbeat.beat()
+    ended = {
+        "returncode": completed.returncode,
+        "timed_out": completed.timed_out,
+        "seconds": round(completed.seconds, 3),
+        "last_progress": heartbeat.last,
+    }
+    _write_record(directory, {**record, "ended": ended})
+    return RunRecord(
+        directory=directory,
+        returncode=completed.returncode,
+        timed_out=completed.timed_out,
+        seconds=completed.seconds,
+        result_path=directory / "result.json",
+        log_path=directory / "log.txt",
+        last_progress=heartbeat.last,
+    )
+
+
+def stage(target: Path) -> str:
+    """Copy the workload alone into `target`, so that a child never sees this repository; the code's digest."""
+    shutil.copytree(_WORKLOAD, target / "dflash", ignore=shutil.ignore_patterns("__pycache__"))
+    return code_digest(target / "dflash")
+
+
+def code_digest(folder: Path) -> str:
+    """sha256 over the relative names and bytes of every source file, in name order."""
+    total = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with the values of secret-looking names, and credentials inside URLs, left out."""
+    return {
+        name: "(kept out)" if _SECRET.search(name) else _USERINFO.sub("(kept out)@", value)
+        for name, value in sorted(variables.items())
+    }
+
+
+@dataclass(slots=True, kw_only=True)
+class _Heartbeat:
+    """Follows the child's progress file, and gives up on a child that has been silent for `patience_s`."""
+
+    path: Path
+    report: Callable[[Mapping[str, object]], None] | None
+    patience_s: float
+    alive_at_s: float = 0.0
+    offset: int = 0
+    last: Mapping[str, object] = field(default_factory=dict)
+
+    def is_dead(self, elapsed_s: float) -> bool:
+        if self.beat():
+            self.alive_at_s = elapsed_s
+        return elapsed_s - self.alive_at_s > self.patience_s
+
+    def beat(self) -> bool:
+        """Take in what was written since the last call; whether that was anything."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset)
+                fresh = file.read()
+        except FileNotFoundError:
+            return False
+        whole, newline, _ = fresh.rpartition(b"\n")
+        self.offset += len(whole) + len(newline)
+        for line in whole.splitlines():
+            self._take(line)
+        return bool(whole)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            return  # a crash may tear a line in the middle of the file; the next one counts
+        if isinstance(entry, dict):
+            self.last = entry
+            if self.report is not None:
+                self.report(entry)
+
+
+def _argv(built: Environment, request: RunRequest, directory: Path) -> tuple[str, ...]:
+    python, result = str(built.python), str(directory.resolve() / "result.json")
+    match request.kind:
+        case RunKind.COMMAND:
+            return request.command
+        case RunKind.HAZARDS:
+            return (python, "-m", "dflash.hazards", "--output", result, *request.arguments)
+        case RunKind.TRAIN:
+            progress = str(directory.resolve() / "progress.jsonl")
+            return (python, "-m", "dflash", "--output", result, "--progress", progress, *request.arguments)
+
+
+def _variables(built: Environment, request: RunRequest, directory: Path) -> dict[str, str]:
+    """The scrubbed environment; a workload is found through its cwd, which a safe path would hide."""
+    variables = process.child_environment(
+        os.environ,
+        python=built.python,
+        home=directory.resolve() / "home",
+        caches=directory.resolve() / "caches",
+        extra=request.environment,
+    )
+    if request.kind is not RunKind.COMMAND:
+        variables.pop("PYTHONSAFEPATH", None)
+    return variables
+
+
+def _cwd(request: RunRequest, directory: Path) -> Path:
+    if request.kind is not RunKind.COMMAND:
+        return directory / "staged"
+    return Path(request.cwd) if request.cwd else directory
+
+
+def _keep_lock(built: Environment, directory: Path) -> None:
+    for lock in sorted(built.path.glob("pylock*.toml")):
+        shutil.copy(lock, directory / "lock.toml")
+
+
+def _record(
+    built: Environment, request: RunRequest, *, argv: tuple[str, ...], code: str, variables: Mapping[str, str]
+) -> dict[str, object]:
+    return {
+        "schema": SCHEMA,
+        "kind": request.kind.value,
+        "environment": built.name,
+        "digest": built.digest,
+        "argv": argv,
+        "timeout_s": request.timeout_s,
+        "signature": request.signature,
+        "code_sha256": code,
+        "variables": without_secrets(variables),
+        "scrubbed": process.dropped(os.environ, variables),
+    }
+
+
+def _write_record(directory: Path, record: Mapping[str, object]) -> None:
+    write_atomically(directory / "record.json", json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,343 @@
+"""What a search found, from its journal: a verdict sentence, the verdict as data, text for a terminal, Markdown.
+
+Pure: takes the journal's entries and the step the search ended with. Nothing here was not in the journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, assert_never
+
+from tabulate import tabulate
+
+from .driver import State, observation_of
+from .intervals import clopper_pearson
+from .model import (
+    Conclusion,
+    Contradiction,
+    Exhausted,
+    Found,
+    Narrowed,
+    NoRegression,
+    Observation,
+    Probe,
+    Step,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .journal import Contents
+
+SCHEMA = 1
+EXIT_CODES = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
+PROOF_LINES = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One candidate of the range and everything seen of it."""
+
+    name: str
+    date: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    good: int = 0
+    bad: int = 0
+    skipped: int = 0
+    outcomes: tuple[tuple[str, int], ...] = ()
+    reason: str = ""
+    probability: float = 0.0
+
+    @property
+    def count(self) -> str:
+        """Bad runs of all that count, `3/7`; '' where nothing was run."""
+        return f"{self.bad}/{self.good + self.bad}" if self.good + self.bad else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything the answer says, in any form.
+
+    Attributes:
+        kind: the command that searched.
+        hunted: what was searched for, in words of the command line.
+        step: what the search ended with.
+        rows: every candidate, oldest first.
+        excluded: builds that never became candidates, with the reason.
+        proof: log lines of a bad run of the first bad candidate.
+        reproduce: commands that repeat the search and its two neighbours.
+        journal: path of the journal.
+        commits: commits of the range that touch what matters, newest first (with `--torch-repo`).
+        lock_diff: how the environments of the two neighbours differ beside torch.
+    """
+
+    kind: str
+    hunted: str
+    step: Step
+    rows: tuple[Row, ...]
+    excluded: tuple[tuple[str, str], ...]
+    proof: tuple[str, ...]
+    reproduce: tuple[str, ...]
+    journal: str
+    commits: tuple[str, ...] = ()
+    lock_diff: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """Runs that were made, builds that failed not counted."""
+        return sum(row.good + row.bad for row in self.rows)
+
+    @property
+    def neighbours(self) -> tuple[Row | None, Row | None]:
+        """The last good and the first bad candidate; None where there is no such claim."""
+        if not isinstance(self.step, Found | Narrowed):
+            return None, None
+        by_name = {row.name: row for row in self.rows}
+        return by_name.get(self.step.last_good), by_name.get(self.step.first_bad)
+
+
+def rows_of(contents: Contents, step: Step) -> tuple[Row, ...]:
+    """One row per planned candidate, with its observations counted."""
+    (plan,) = contents.of("plan")[-1:] or ({"candidates": []},)
+    state = State.replay(contents.entries)
+    probability = dict(step.posterior.by_candidate)
+    seen: dict[str, list[Observation]] = {}
+    for item in state.observations:
+        seen.setdefault(item.candidate, []).append(item)
+    reasons = {entry["candidate"]: entry.get("reason", "") for entry in contents.of("observed")}
+    return tuple(
+        _row(candidate, seen.get(candidate["id"], []), state, probability, reasons) for candidate in plan["candidates"]
+    )
+
+
+def _row(
+    candidate: Mapping[str, Any],
+    seen: list[Observation],
+    state: State,
+    probability: Mapping[str, float],
+    reasons: Mapping[str, str],
+) -> Row:
+    name = candidate["id"]
+    counts = Counter(item.conclusion for item in seen)
+    build = state.builds.get(name)
+    return Row(
+        name=name,
+        date=candidate.get("date", ""),
+        facts=build.facts if build else {},
+        good=counts[Conclusion.GOOD],
+        bad=counts[Conclusion.BAD],
+        skipped=counts[Conclusion.SKIP],
+        outcomes=tuple(Counter(item.outcome for item in seen if item.outcome).most_common()),
+        reason=reasons.get(name, ""),
+        probability=probability.get(name, 0.0),
+    )
+
+
+def proof_of(contents: Contents, step: Step) -> tuple[str, ...]:
+    """Log lines of a bad run: of the first bad candidate, else of any."""
+    wanted = step.first_bad if isinstance(step, Found | Narrowed) else ""
+    bad = [entry for entry in contents.of("observed") if entry["conclusion"] == Conclusion.BAD]
+    bad.sort(key=lambda entry: entry["candidate"] != wanted)
+    for entry in bad:
+        if entry.get("evidence"):
+            run = observation_of(entry).run
+            return tuple(f"{entry['candidate']} {run}: {line}" for line in entry["evidence"][:PROOF_LINES])
+    return ()
+
+
+def verdict_name(step: Step) -> str:
+    """The word in the JSON: found narrowed no-regression contradiction exhausted, or unfinished."""
+    match step:
+        case Found():
+            return "found"
+        case Narrowed():
+            return "narrowed"
+        case NoRegression():
+            return "no-regression"
+        case Contradiction():
+            return "contradiction"
+        case Exhausted():
+            return "exhausted"
+        case Probe():
+            return "unfinished"
+        case _:
+            assert_never(step)
+
+
+def sentence(report: Report) -> str:
+    """The verdict in one sentence, or two."""
+    step, runs = report.step, f"{report.runs} runs"
+    match step:
+        case Found():
+            word = "fixed" if step.direction == "fix" else "regression"
+            text = f"{word}: {_ends(step)} ({report.hunted}; {percent(step.confidence)} sure after {runs})"
+        case Narrowed():
+            text = (
+                f"narrowed: {_ends(step)}; the change is in one of {', '.join(step.suspects)} "
+                f"({report.hunted}; {percent(step.confidence)} sure after {runs}): {step.reason}"
+            )
+        case NoRegression():
+            text = (
+                f"no regression in the range ({report.hunted}; {runs}): {step.reason}; "
+                f"the clean runs still allow a failure rate of {percent(step.allowed_rate)}"
+            )
+        case Contradiction():
+            where = f" at {step.endpoint}" if step.endpoint else ""
+            text = f"contradiction{where} ({report.hunted}; {runs}): {step.reason}"
+        case Exhausted():
+            text = (
+                f"inconclusive: {step.reason} ({report.hunted}; {percent(step.confidence)} sure after {runs}); "
+                f"suspects: {_some(step.suspects)}"
+            )
+        case Probe():
+            text = f"unfinished: next is {step.candidate} ({report.hunted}; {runs} so far)"
+        case _:
+            assert_never(step)
+    return text
+
+
+def _ends(step: Found | Narrowed) -> str:
+    if step.direction == "fix":
+        return f"last bad {step.first_bad}, first good {step.last_good}"
+    return f"last good {step.last_good}, first bad {step.first_bad}"
+
+
+def _some(names: tuple[str, ...]) -> str:
+    return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ... ({len(names)} in all)"
+
+
+def percent(share: float) -> str:
+    """A probability for a person, never rounded up to certainty. 0.99961 -> `99.96 %`."""
+    if share >= 1.0 or share <= 0.0 or 0.01 <= share <= 0.99:
+        return f"{share * 100:.0f} %"
+    digits = next((n for n in (1, 2, 3) if 0 < float(f"{share * 100:.{n}f}") < 100), 4)
+    return f"{share * 100:.{digits}f} %"
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The verdict as data; its keys are a promise."""
+    last_good, first_bad = report.neighbours
+    step = report.step
+    return {
+        "schema": SCHEMA,
+        "kind": report.kind,
+        "verdict": verdict_name(step),
+        "direction": getattr(step, "direction", None),
+        "last_good": last_good.name if last_good else None,
+        "first_bad": first_bad.name if first_bad else None,
+        "confidence": getattr(step, "confidence", None),
+        "runs": report.runs,
+        "candidates": [_row_json(row) for row in report.rows],
+        "skipped": [
+            {"candidate": row.name, "outcome": _outcomes(row), "reason": row.reason}
+            for row in report.rows
+            if row.skipped
+        ],
+        "git_range": git_range(report),
+        "reproduce": list(report.reproduce),
+        "journal": report.journal,
+        "sentence": sentence(report),
+        "hunted": report.hunted,
+        "reason": getattr(step, "reason", ""),
+        "notes": list(getattr(step, "notes", ())),
+        "suspects": list(getattr(step, "suspects", ())),
+        "no_change_probability": step.posterior.none,
+        "neighbours": {
+            "last_good": _row_json(last_good) if last_good else None,
+            "first_bad": _row_json(first_bad) if first_bad else None,
+        },
+        "excluded": [{"build": name, "reason": reason} for name, reason in report.excluded],
+        "proof": list(report.proof),
+        "commits": list(report.commits),
+        "lock_diff": list(report.lock_diff),
+    }
+
+
+def _row_json(row: Row) -> dict[str, Any]:
+    low, high = clopper_pearson(row.bad, row.good + row.bad)
+    return {
+        "id": row.name,
+        "date": row.date,
+        "git_version": row.facts.get("git_version", ""),
+        "cuda": row.facts.get("cuda", ""),
+        "torch": row.facts.get("torch", ""),
+        "bad": row.bad,
+        "runs": row.good + row.bad,
+        "interval": [round(low, 4), round(high, 4)],
+        "outcomes": dict(row.outcomes),
+        "probability": round(row.probability, 6),
+    }
+
+
+def git_range(report: Report) -> str | None:
+    """`old..new` of the two neighbours' commits in time order, or None where one is unknown."""
+    commits = [row.facts.get("git_version", "") if row else "" for row in report.neighbours]
+    if not all(commits):
+        return None
+    if getattr(report.step, "direction", "") == "fix":
+        commits.reverse()
+    return f"{commits[0]}..{commits[1]}"
+
+
+def render(report: Report) -> str:
+    """The report for a terminal."""
+    parts = [sentence(report), *(f"  note: {note}" for note in getattr(report.step, "notes", ()))]
+    parts += ["", _table(report)]
+    parts += _section("not candidates", [f"{name}: {reason}" for name, reason in report.excluded])
+    parts += _section("evidence", list(report.proof))
+    parts += _section("commits", _commit_lines(report))
+    parts += _section("the neighbours' locks differ in", list(report.lock_diff))
+    parts += _section("reproduce with", list(report.reproduce))
+    return "\n".join([*parts, "", f"journal: {report.journal}"])
+
+
+def markdown(report: Report) -> str:
+    """The report to paste into an issue: verdict first, counts, evidence, then how to reproduce it."""
+    parts = [f"**{sentence(report)}**", ""]
+    parts += [f"> {note}" for note in getattr(report.step, "notes", ())]
+    parts += [_table(report, form="github")]
+    for title, lines in (
+        ("Evidence", list(report.proof)),
+        ("Commits", _commit_lines(report)),
+        ("Lock differences", list(report.lock_diff)),
+        ("Not candidates", [f"{name}: {reason}" for name, reason in report.excluded]),
+        ("Reproduce with", list(report.reproduce)),
+    ):
+        if lines:
+            parts += ["", f"{title}:", "```", *lines, "```"]
+    return "\n".join(parts)
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _commit_lines(report: Report) -> list[str]:
+    between = git_range(report)
+    if between is None:
+        return []
+    warning = "commits of nightlies lie on the nightly branch; the date in a version is not the commit's date"
+    compare = f"https://github.com/pytorch/pytorch/compare/{between.replace('..', '...')}"
+    return [between, compare, warning, *report.commits]
+
+
+def _table(report: Report, *, form: str = "simple") -> str:
+    ends = {row.name: label for row, label in zip(report.neighbours, ("last good", "first bad"), strict=True) if row}
+    rows = [
+        [row.name, row.date, row.count, _outcomes(row), ends.get(row.name, ""), _skip_reason(row)]
+        for row in report.rows
+        if row.good + row.bad + row.skipped or row.name in ends
+    ]
+    untested = sum(not (row.good + row.bad + row.skipped) for row in report.rows)
+    headers = ["build", "date", "bad/runs", "outcomes", "", "skipped because"]
+    table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
+    return f"{table}\n\n{untested} of {len(report.rows)} candidates not tested" if untested else table
+
+
+def _outcomes(row: Row) -> str:
+    return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in row.outcomes)
+
+
+def _skip_reason(row: Row) -> str:
+    return row.reason if row.skipped and not row.good + row.bad else ""
