@@ -1,0 +1,291 @@
+"""What the benchmark and the hazard probes wrote: their result files, read into frozen records.
+
+The file is the whole interface between `dflash` and `bisect` (`tests/golden/train.json`, `hazards.json`). Unknown keys
+are ignored, so a newer writer may add some; a newer schema, another type or a truncated file is refused with the
+reason. A run that was killed leaves `finished: false` and the phase it died in; what it had not measured is absent.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping  # noqa: TC003  (decode reads the hints at run time)
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from .decode import DecodeError, decode
+
+SCHEMA = 1
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class ResultError(ValueError):
+    """A result file cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One exception of one thread, with the state of the FX flag when it was caught."""
+
+    type: str
+    message: str
+    traceback: str = ""
+    step: int | None = None
+    phase: str = ""
+    at_s: float = math.nan
+    fx_flag: bool | None = None
+    is_compiling: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadRecord:
+    """One worker thread; `role` is `drafter` (the ones that compile) or `target`."""
+
+    name: str
+    role: str
+    device: str = ""
+    steps: int = 0
+    completed: bool = False
+    losses: tuple[float, ...] = ()
+    step_times_s: tuple[float, ...] = ()
+    step_tokens: tuple[int, ...] = ()
+    step_anchors: tuple[int, ...] = ()
+    tokens: int = 0
+    queue_wait_s: float = 0.0
+    lock_wait_s: float = 0.0
+    exceptions: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecompileReason:
+    """Why a function was compiled again, and how often."""
+
+    function: str
+    reason: str
+    count: int = 1
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecompileLimitHit:
+    """The recompile limit that a thread ran into, as read in that thread."""
+
+    thread: str = ""
+    limit: int | None = None
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseCall:
+    """The first attention call that ran unfused."""
+
+    thread: str = ""
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarningRecord:
+    """A warning that matters, with how often it was seen."""
+
+    text: str
+    count: int = 1
+    thread: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheRecord:
+    """The compile cache of the run."""
+
+    mode: str = ""
+    entries_before: int = 0
+    entries_after: int = 0
+    hits: int = 0
+    misses: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRecord:
+    """What was counted for the whole process."""
+
+    warmed_in_main: bool = False
+    warmed_reason: str = ""
+    compiles: int | None = None
+    recompiles: int = 0
+    recompile_reasons: tuple[RecompileReason, ...] = ()
+    recompile_limit_hits: tuple[RecompileLimitHit, ...] = ()
+    dense_calls: int = 0
+    dense_first: DenseCall | None = None
+    graph_breaks: int = 0
+    warnings: tuple[WarningRecord, ...] = ()
+    fx_flag_end: bool | None = None
+    peak_rss_bytes: int = 0
+    peak_gpu_bytes: tuple[int, ...] = ()
+    gpu_utilization: tuple[float, ...] = ()
+    cache: CacheRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThroughputRecord:
+    """Warm-up and compilation apart from the steady part; `ktok_s` is thousands of context tokens a second."""
+
+    warmup_steps: int = 0
+    warmup_s: float = math.nan
+    compile_s: float = math.nan
+    steady_s: float = math.nan
+    steady_tokens: int = 0
+    ktok_s: float = math.nan
+    steps_s: float = math.nan
+    block_tokens_s: float = math.nan
+    mean_context: float = math.nan
+    anchors_per_token: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRecord:
+    """What the environment said of itself from inside the run."""
+
+    torch: str
+    git_version: str = ""
+    cuda: str | None = None
+    triton: str | None = None
+    cudnn: int | None = None
+    nccl: str | None = None
+    driver: str | None = None
+    python: str = ""
+    platform: str = ""
+    glibc: str = ""
+    gpus: tuple[object, ...] = ()
+    num_cpus: int | None = None
+    torch_file: str = ""
+    prefix: str = ""
+    sys_path_outside: tuple[str, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    loaded_libraries: tuple[object, ...] = ()
+    native_overrides: tuple[object, ...] = ()
+    imported: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkaroundRecord:
+    """The workaround the run used, and the argument for its safety."""
+
+    name: str = "none"
+    safe_argument: str = ""
+    applied: tuple[object, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainResult:
+    """One run of the training benchmark. `config` holds every configuration value, by name."""
+
+    schema: int
+    kind: str
+    finished: bool
+    phase: str
+    config: Mapping[str, object]
+    environment: EnvironmentRecord | None = None
+    threads: tuple[ThreadRecord, ...] = ()
+    process: ProcessRecord | None = None
+    throughput: ThroughputRecord | None = None
+    hang: Mapping[str, object] | None = None
+    started_at: float = math.nan
+    wall_s: float = math.nan
+    argv: tuple[str, ...] = ()
+    profile: str = ""
+    amplified: bool = False
+    workaround: WorkaroundRecord = field(default_factory=WorkaroundRecord)
+    force: str = ""
+
+    @property
+    def drafters(self) -> tuple[ThreadRecord, ...]:
+        """The threads that compile and train; races are between these."""
+        return tuple(thread for thread in self.threads if thread.role == "drafter")
+
+    @property
+    def num_drafters(self) -> int:
+        """Drafter threads that ran; the configured number when the run died before they were recorded."""
+        configured = self.config.get("num_drafters", 0)
+        return len(self.drafters) or (configured if isinstance(configured, int) else 0)
+
+
+class Answer(StrEnum):
+    """What a hazard probe found."""
+
+    LEAKS = "leaks"
+    SAFE = "safe"
+    NOT_APPLICABLE = "not-applicable"
+    COULD_NOT_TEST = "could-not-test"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HazardRecord:
+    """One hazard probe; `answer` is one of `Answer`."""
+
+    name: str
+    answer: Answer
+    title: str = ""
+    evidence: tuple[str, ...] = ()
+    meaning: str = ""
+    seconds: float = math.nan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HazardsResult:
+    """The hazard probes of one build."""
+
+    schema: int
+    kind: str
+    finished: bool
+    environment: EnvironmentRecord | None = None
+    hazards: tuple[HazardRecord, ...] = ()
+    wall_s: float = math.nan
+
+    def answer(self, name: str) -> Answer | None:
+        """What the probe of this name found; None when it did not run, which is never the same as `safe`."""
+        return next((hazard.answer for hazard in self.hazards if hazard.name == name), None)
+
+
+def parse_train(text: str) -> TrainResult:
+    """Read a training result; ResultError with the reason when it cannot be used."""
+    return _parse(text, TrainResult, kind="train")
+
+
+def parse_hazards(text: str) -> HazardsResult:
+    """Read the result of the hazard probes; ResultError with the reason when it cannot be used."""
+    return _parse(text, HazardsResult, kind="hazards")
+
+
+_R = TypeVar("_R", TrainResult, HazardsResult)
+
+
+def _parse(text: str, cls: type[_R], *, kind: str) -> _R:
+    content = _load(text)
+    found_kind, schema = content.get("kind"), content.get("schema")
+    if found_kind != kind:
+        raise ResultError(f"expected a result of kind {kind!r}, got {found_kind!r}")
+    if not isinstance(schema, int) or isinstance(schema, bool):
+        raise ResultError(f"schema: expected a number, got {schema!r}")
+    if schema > SCHEMA:
+        raise ResultError(f"schema {schema} is newer than {SCHEMA}, the newest this version reads")
+    if schema < SCHEMA:
+        raise ResultError(f"schema {schema} was never written")
+    try:
+        return decode(cls, content)
+    except DecodeError as error:
+        raise ResultError(str(error)) from error
+
+
+def _load(text: str) -> Mapping[str, object]:
+    if not text.strip():
+        raise ResultError("the result file is empty")
+    try:
+        content = json.loads(text)
+    except RecursionError as error:
+        raise ResultError("nested too deeply to be a result file") from error
+    except ValueError as error:
+        raise ResultError(f"not JSON, or cut short: {error}") from error
+    if not isinstance(content, dict):
+        raise ResultError(f"expected a JSON object, got {type(content).__name__}")
+    return content
