@@ -1,0 +1,55 @@
+"""Which key a query may read: the two masks of a drafter step, as closures for `create_block_mask`.
+
+Queries are N blocks of T tokens; query q is token o = q % T of block j = q // T, drafted at position a_j + o.
+Keys are the S context tokens followed by the same N*T block tokens:
+
+              context 0 .. S-1            blocks 0 .. N-1
+    block j   | read if kv < a_j       |  read if it is block j |
+
+A block reads strictly less than its anchor of the context (the anchor itself is the block's first token), and
+all of itself in both directions. The sliding mask also asks (a_j + o) - kv < W of a context key: the window is
+measured from the query's own position and never cuts the block. A block that is not kept reads nothing.
+
+Every call makes a new function over new tensors and integers, as trainers do each step; whether a compiler
+takes that for a new function is one of the things this benchmark measures. Knows nothing of devices or time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from torch import Tensor
+
+    MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+
+
+def full_mask(anchors_BN: Tensor, keep_BN: Tensor, *, context: int, block: int) -> MaskMod:
+    """The mask of a full-attention layer."""
+    last = anchors_BN.shape[1] - 1
+
+    def mask_mod(b: Tensor, _h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
+        # Tiles round the queries up to 128, so q // block can pass the last block: clamp before the gather.
+        j = (q // block).clamp(max=last)
+        in_context = (kv < context) & (kv < anchors_BN[b, j])
+        in_block = (kv >= context) & ((kv - context) // block == q // block)
+        return (in_context | in_block) & keep_BN[b, j] & (q // block <= last)
+
+    return mask_mod
+
+
+def sliding_mask(anchors_BN: Tensor, keep_BN: Tensor, *, context: int, block: int, window: int) -> MaskMod:
+    """The mask of a sliding-window layer."""
+    last = anchors_BN.shape[1] - 1
+
+    def mask_mod(b: Tensor, _h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
+        j = (q // block).clamp(max=last)
+        anchor = anchors_BN[b, j]
+        in_window = anchor + q % block - kv < window
+        in_context = (kv < context) & (kv < anchor) & in_window
+        in_block = (kv >= context) & ((kv - context) // block == q // block)
+        return (in_context | in_block) & keep_BN[b, j] & (q // block <= last)
+
+    return mask_mod

@@ -1,0 +1,270 @@
+"""The benchmark: targets feed drafters, each drafter thread trains its replica, the main thread watches.
+
+`drafter_step` is the one place where masks are built and forward and backward run; a workaround wraps it there.
+Nothing here takes a lock around torch: whatever order the threads compile in is torch's and the scheduler's doing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from . import compat, machine, throughput
+from .attention import FlexAttention
+from .data import Feed, sample_anchors, serve
+from .loss import block_loss, make_labels
+from .model import block_tokens, build_masks, make_drafter, make_target, positions
+from .observe import CacheWatch, Observer
+from .replicas import Averager, MasterAdamW
+from .result import Progress, replicas_document, thread_document
+from .threads import Crew, Worker
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .attention import Attention
+    from .config import TrainConfig
+    from .data import Batch, Sample
+    from .loss import LossReport
+    from .model import Drafter, Target
+    from .result import Request, ResultFile
+    from .threads import Hang
+    from .workarounds import Workaround
+
+DYNAMIC = {"none": None, "true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replica:
+    """What one drafter thread owns."""
+
+    index: int
+    drafter: Drafter
+    optimizer: MasterAdamW
+
+
+class Run:
+    """One benchmark run: what is shared by its threads, and what is written about it."""
+
+    def __init__(self, request: Request, config: TrainConfig, workaround: Workaround, result: ResultFile) -> None:
+        self.request, self.config, self.workaround, self.result = request, config, workaround, result
+        self.progress = Progress(request.progress)
+        self.crew = Crew(deadline_s=config.deadline_s, on_tick=self.record, on_end=self._ended)
+        self.observer = Observer(self.crew.here)
+        self.feed = Feed(config)
+        self.averager = Averager(f"drafter-{index}" for index in range(config.num_drafters))
+        self.cache = CacheWatch()
+        self.warmed_reason = ""
+        self.utilization: list[list[int]] = []
+
+    def execute(self) -> Hang | None:
+        """Prepare the process, build the models, train; returns the hang that ended it, if one did."""
+        config = self.config
+        torch.set_num_threads(config.torch_threads)
+        self.observer.install()
+        self._set_limit()
+        self.workaround.prepare()
+        imported = [module.__name__ for module in map(importlib.import_module, self.request.imports)]
+        self.result.write("environment", environment=machine.describe(imported), workaround=self._workaround_document())
+        self._warm()
+        attend = self._attention()
+        self._build(attend)
+        self.record("training")
+        hang = self.crew.run()
+        self.record("hung" if hang else "finished", finished=hang is None, hang=hang and dataclasses.asdict(hang))
+        return hang
+
+    def record(self, phase: str = "training", **parts: Any) -> None:
+        """Write everything known so far."""
+        if machine_utilization := machine.gpu_utilization():
+            self.utilization.append(machine_utilization)
+        drafters = [worker for worker in self.crew.workers if worker.role == "drafter"]
+        measured = throughput.measure(
+            drafters,
+            warmup_steps=self.config.warmup_steps,
+            block_size=self.config.block_size,
+            batch_size=self.config.batch_size,
+            compile_s=self.observer.compile_s(),
+        )
+        self.result.write(
+            phase,
+            threads=[thread_document(worker) for worker in self.crew.workers],
+            replicas=replicas_document(self.crew.workers, self.averager.group_sizes),
+            process=self._process_document(),
+            throughput=dataclasses.asdict(measured),
+            workaround=self._workaround_document(),
+            **parts,
+        )
+
+    def _process_document(self) -> dict[str, Any]:
+        samples = self.utilization
+        return self.observer.snapshot() | {
+            "warmed_in_main": bool(self.warmed_reason),
+            "warmed_reason": self.warmed_reason,
+            "peak_rss_bytes": machine.peak_rss_bytes(),
+            "peak_gpu_bytes": machine.peak_gpu_bytes(),
+            "gpu_utilization": [sum(column) / len(samples) for column in zip(*samples, strict=True)],
+            "fx_flag_global": compat.fx_flag_is_global(),
+            "cache": self.cache.snapshot(),
+        }
+
+    def _workaround_document(self) -> dict[str, Any]:
+        kind = self.workaround
+        return {"name": kind.name, "safe_argument": kind.safe_argument, "applied": list(kind.applied)}
+
+    def _set_limit(self) -> None:
+        compat.set_recompile_limit(2 if self.request.force == "recompile-limit" else self.config.recompile_limit)
+
+    def _warm(self) -> None:
+        """Compile one small function in the main thread where the first concurrent compilation may segfault."""
+        choice = self.config.warm_in_main
+        if choice == "never" or (choice == "auto" and not compat.first_compile_may_segfault()):
+            return
+        torch.compile(lambda x: x.sin() + 1, backend=self.config.backend)(
+            torch.ones(4, requires_grad=True)
+        ).sum().backward()
+        self.warmed_reason = (
+            "asked for" if choice == "always" else "first concurrent compile may segfault on this build without a GPU"
+        )
+
+    def _attention(self) -> FlexAttention:
+        config = self.config
+        return FlexAttention(
+            device_type=torch.device(config.drafter_devices[0]).type,
+            backend=config.backend,
+            dynamic=DYNAMIC[config.dynamic],
+            compile_masks=config.compile_masks,
+            compiled=self.request.force != "dense",
+            count_compiles=self.observer.count_compiles,
+            on_dense=self.observer.note_dense,
+            before_call=self.workaround.before_call,
+        )
+
+    def _build(self, attend: Attention) -> None:
+        """Make one target and one replica per thread, and the threads."""
+        config, targets = self.config, {}
+        for index in range(config.num_targets):
+            device = config.target_devices[index % len(config.target_devices)]
+            target = targets.setdefault(device, None) or make_target(config, device)
+            targets[device] = target
+            self.crew.add(self._target_worker(index, device, target))
+        first = next(iter(targets.values()))
+        for index in range(config.num_drafters):
+            device = config.drafter_devices[index % len(config.drafter_devices)]
+            drafter = make_drafter(config, first, device)
+            rounds = config.steps // max(1, config.average_every)
+            optimizer = MasterAdamW(drafter.parameters(), config, num_steps=rounds)
+            replica = Replica(index=index, drafter=drafter, optimizer=optimizer)
+            self.crew.add(self._drafter_worker(replica, device, attend))
+
+    def _target_worker(self, index: int, device: str, target: Target) -> Worker:
+        def features(sample: Sample) -> Tensor:
+            with torch.no_grad():
+                return target(sample.tokens_BS.to(device))[1]
+
+        def body(worker: Worker) -> None:
+            def made(tokens: int, wait_s: float) -> None:
+                worker.steps, worker.step = worker.steps + 1, worker.steps + 1
+                worker.tokens, worker.queue_wait_s = worker.tokens + tokens, worker.queue_wait_s + wait_s
+                worker.enter("serve")
+
+            serve(self.config, self.feed, target=index, features=features, made=made)
+
+        return Worker(name=f"target-{index}", role="target", device=device, body=body, prepare=_on_device(device))
+
+    def _drafter_worker(self, replica: Replica, device: str, attend: Attention) -> Worker:
+        def prepare() -> None:
+            _on_device(device)()
+            self._set_limit()
+            self.workaround.prepare_thread()
+
+        def body(worker: Worker) -> None:
+            for step in range(self.config.steps):
+                worker.step = step
+                self._step(worker, replica, attend)
+                self.progress.note(phase="training", thread=worker.name, step=step + 1, steps=self.config.steps)
+
+        return Worker(name=f"drafter-{replica.index}", role="drafter", device=device, body=body, prepare=prepare)
+
+    def _step(self, worker: Worker, replica: Replica, attend: Attention) -> None:
+        """One step with its accounting: take a batch, learn from it, meet the others, step the optimizer."""
+        config, step = self.config, worker.step
+        compiles, started = self.observer.compiles, time.monotonic()
+        with worker.doing("queue"):
+            batch = self.feed.get(drafter=replica.index, step=step)
+        worker.queue_wait_s += time.monotonic() - started
+        anchors_BN, keep_BN = sample_anchors(config, batch.sample, drafter=replica.index, step=step)
+        report = drafter_step(worker, replica, attend, batch, anchors_BN, keep_BN, workaround=self.workaround)
+        if config.average_every == 0:
+            replica.optimizer.step()
+        elif (step + 1) % config.average_every == 0:
+            waited = time.monotonic()
+            with worker.doing("average"):
+                self.averager.average(worker.name, replica.optimizer.gradients())
+            worker.average_wait_s += time.monotonic() - waited
+            with worker.doing("optimizer"):
+                replica.optimizer.step()
+        worker.losses.append(report.loss.item())
+        worker.accuracies.append(report.accuracy.item())
+        worker.acceptances.append(report.acceptance.item())
+        worker.step_times_s.append(time.monotonic() - started)
+        worker.step_tokens.append(batch.sample.tokens_BS.numel())
+        worker.step_anchors.append(int(keep_BN.sum()))
+        worker.step_compiles.append(self.observer.compiles - compiles)
+        worker.tokens += batch.sample.tokens_BS.numel()
+        worker.steps += 1
+
+    def _ended(self, worker: Worker) -> None:
+        """A thread is over, well or not: let nobody wait for it, and put what it left on disk at once."""
+        self.feed.leave(worker.name)
+        self.averager.leave(worker.name)
+        phase = "completed" if worker.completed else "failed"
+        self.progress.note(phase=phase, thread=worker.name, step=worker.steps, steps=self.config.steps)
+        if worker.failures:
+            self.record()
+
+
+def drafter_step(
+    worker: Worker,
+    replica: Replica,
+    attend: Attention,
+    batch: Batch,
+    anchors_BN: Tensor,
+    keep_BN: Tensor,
+    *,
+    workaround: Workaround,
+) -> LossReport:
+    """Build both masks, run forward and backward, and leave the gradients with the optimizer."""
+    config, device = replica.drafter.config, replica.drafter.embed_VM.device
+    tokens_BS, anchors_BN, keep_BN = (x.to(device) for x in (batch.sample.tokens_BS, anchors_BN, keep_BN))
+    features_BSF, context = batch.features_BSF.to(device), tokens_BS.shape[1]
+    block_BQ = block_tokens(tokens_BS, anchors_BN, keep_BN, block=config.block_size, mask_token=config.mask_token)
+    labels = make_labels(tokens_BS, anchors_BN, keep_BN, block_size=config.block_size, gamma=config.loss_gamma)
+    position_BK = positions(anchors_BN, context=context, block=config.block_size)
+    worker.enter("lock")
+    asked = time.monotonic()
+    with workaround.step():
+        worker.lock_wait_s += time.monotonic() - asked
+        with worker.doing("mask"), workaround.phase("mask"):
+            masks = build_masks(config, attend, anchors_BN, keep_BN, context)
+        with worker.doing("forward"), workaround.phase("forward"):
+            hidden_BQM = replica.drafter(block_BQ, features_BSF, position_BK, attend, masks)
+            report = block_loss(hidden_BQM, replica.drafter.head_VM, labels, chunk=config.loss_chunk)
+        with worker.doing("backward"), workaround.phase("backward"):
+            report.loss.backward()
+    worker.enter("collect")
+    replica.optimizer.collect()
+    return report
+
+
+def _on_device(device: str) -> Any:
+    def use() -> None:
+        if device.startswith("cuda"):
+            torch.cuda.set_device(device)
+
+    return use
