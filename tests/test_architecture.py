@@ -19,7 +19,9 @@ PURE = {
     "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff"},
     "bisect": {
         "model", "candidates", "classify", "signatures", "engine", "posterior", "packages", "throughput", "intervals",
-        "matrix", "report", "recommend", "freeze", "explain", "result",
+        "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",
+        "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
+        "report", "recommend", "freeze", "explain", "result",
     },
 }  # fmt: skip
 EFFECTS = {"subprocess", "socket", "urllib.request", "http.client", "requests", "time", "tempfile", "shutil"}

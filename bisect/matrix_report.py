@@ -1,0 +1,93 @@
+"""Everything the renderers print, put together once: cells, recommendation, findings, comparison, origin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from .matrix_factors import Point, islands, platform_differences, separations
+from .matrix_state import assess
+from .recommend import Recommendation, recommend
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .matrix import Cell, Rules
+    from .matrix_compare import Change
+    from .matrix_state import Machine, View
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HazardAnswer:
+    """What a deterministic probe said about one environment; `run` is its run directory."""
+
+    environment: str
+    hazard: str
+    answer: str
+    meaning: str
+    run: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a matrix comes from.
+
+    Attributes:
+        created: when the report was made, ISO 8601 in UTC.
+        command: the command that repeats it.
+        axes: the axes file, as given.
+        benchmark: digest of the benchmark's source code.
+        current: the build in use today.
+        left: what is left to run, in words; empty when every cell is good enough.
+    """
+
+    created: str
+    command: str
+    axes: str
+    benchmark: str
+    current: str
+    left: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One matrix, judged. `findings` are sentences; `points` gives each build's torch release and CUDA variant."""
+
+    origin: Origin
+    view: View
+    points: Mapping[str, Point]
+    recommendations: tuple[tuple[Machine, Recommendation], ...]
+    findings: tuple[str, ...]
+    hazards: tuple[HazardAnswer, ...] = ()
+    old: str = ""
+    changes: tuple[Change, ...] = field(default=())
+
+
+def make_report(
+    cells: Sequence[Cell],
+    *,
+    rules: Rules,
+    origin: Origin,
+    points: Mapping[str, Point],
+    hazards: Sequence[HazardAnswer] = (),
+) -> Report:
+    """Judge the cells: one recommendation a machine, and what the axes explain."""
+    view = assess(cells, rules)
+    leaks = tuple(
+        (answer.environment.partition("+")[0], answer.hazard) for answer in hazards if answer.answer == "leaks"
+    )
+    return Report(
+        origin=origin,
+        view=view,
+        points=dict(points),
+        recommendations=tuple(
+            (machine, recommend(view, current=origin.current, machine=machine, leaks=leaks))
+            for machine in view.machines
+        ),
+        findings=(
+            *(f"{item.where}: {item.text}" for item in separations(view, points)),
+            *(item.text for item in islands(view, points)),
+            *platform_differences(view),
+        ),
+        hazards=tuple(hazards),
+    )

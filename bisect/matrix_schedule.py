@@ -1,0 +1,115 @@
+"""Which cell to run next: the one whose answer improves most per second, with the baseline interleaved.
+
+What a run of a cell is worth: the expected drop of the variance of its failure rate under a Beta(1/2, 1/2) prior,
+var / (a + b + 1). An untested cell is worth 0.0625, after one clean run 0.021, after two 0.0087; so every cell is
+looked at once before any is repeated, and a cell that sometimes fails is repeated before one that never does. What
+it costs: the seconds of the run, plus its environment's building shared among the cells that wait for it.
+
+No memory: the answer follows from the cells alone, so a killed matrix goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING
+
+from .matrix_state import Assessment, View, assess, runs_wanted
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .matrix import Cell, Rules
+
+RUN_S = 30.0
+"""Expected seconds of a run of which nothing is known yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The cell to run next, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What is left until every cell is good enough, as far as can be said before."""
+
+    runs: int
+    builds: int
+    seconds: float
+
+
+def next_choice(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], session: str) -> Choice | None:
+    """The next run, or None when every cell is good enough. `build_s`: seconds to make an environment not built yet."""
+    view = assess(cells, rules)
+    waiting = [entry for entry in view.assessments if not entry.is_settled]
+    if not waiting:
+        return None
+    due = _baseline_due(view, waiting, session=session)
+    if due is not None:
+        return Choice(cell=due.cell, reason="baseline, interleaved")
+    sharing = Counter(entry.cell.key.environment for entry in waiting)
+
+    def value_per_second(entry: Assessment) -> float:
+        environment = entry.cell.key.environment
+        cost = expected_seconds(entry.cell, cells) + build_s.get(environment, 0.0) / sharing[environment]
+        return run_value(entry) / cost
+
+    best = max(waiting, key=value_per_second)
+    return Choice(cell=best.cell, reason=_reason(best))
+
+
+def run_value(entry: Assessment) -> float:
+    """Expected drop of the variance of the failure rate by one more run (Beta-Bernoulli, Jeffreys prior)."""
+    a, b = entry.failures + 0.5, len(entry.cell.runs) - entry.failures + 0.5
+    return a * b / ((a + b) ** 2 * (a + b + 1) ** 2)
+
+
+def expected_seconds(cell: Cell, cells: Sequence[Cell]) -> float:
+    """Median seconds of this cell's runs, else of its environment's, else of all, else `RUN_S`."""
+    groups = (
+        [run.seconds for run in cell.runs],
+        [run.seconds for other in cells if other.key.environment == cell.key.environment for run in other.runs],
+        [run.seconds for other in cells for run in other.runs],
+    )
+    return max(1.0, next((median(group) for group in groups if group), RUN_S))
+
+
+def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float]) -> Plan:
+    """Runs, environments and seconds still needed if every waiting cell turns out clean: the dearest case by count."""
+    view = assess(cells, rules)
+    waiting = [entry for entry in view.assessments if not entry.is_settled]
+    runs = {entry.cell.key.digest: max(1, runs_wanted(entry.cell, rules)) for entry in waiting}
+    total = sum(runs.values())
+    baselines = total // rules.interleave
+    needed = {entry.cell.key.environment for entry in waiting} & build_s.keys()
+    seconds = sum(runs[entry.cell.key.digest] * expected_seconds(entry.cell, cells) for entry in waiting)
+    mean = seconds / total if total else 0.0
+    building = sum(build_s[name] for name in needed)
+    return Plan(runs=total + baselines, builds=len(needed), seconds=seconds + baselines * mean + building)
+
+
+def _baseline_due(view: View, waiting: Sequence[Assessment], *, session: str) -> Assessment | None:
+    """The baseline, when a session begins without it, or `interleave` runs went by since its last one."""
+    machine = waiting[0].cell.key.machine
+    baseline = view.baseline(machine)
+    if baseline is None or all(entry.is_baseline for entry in waiting):
+        return None
+    orders = [run.order for entry in view.on(machine) for run in entry.cell.runs if run.session == session]
+    of_baseline = [run.order for run in baseline.cell.runs if run.session == session]
+    newest = max(orders, default=-1)
+    if not of_baseline or newest - max(of_baseline) >= view.rules.interleave:
+        return baseline
+    return None
+
+
+def _reason(entry: Assessment) -> str:
+    if not entry.cell.runs:
+        return "not tested yet"
+    if entry.failures:
+        return f"confirms {entry.detail}"
+    return f"{entry.count} so far"

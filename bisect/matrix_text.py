@@ -1,0 +1,214 @@
+"""The matrix as text: a table for the terminal, Markdown for an issue or a wiki. Verdict first, legend last."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tabulate import tabulate
+
+from .matrix import MEANINGS
+from .matrix_state import format_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .matrix_compare import Change
+    from .matrix_report import Report
+    from .matrix_state import Assessment, Machine
+    from .recommend import Recommendation
+
+_HEADERS = (
+    "environment",
+    "workaround",
+    "cache",
+    "state",
+    "failures",
+    "still allows",
+    "throughput",
+    "Ktok/s",
+    "warm-up s",
+    "compile s",
+    "peak MiB",
+    "evidence",
+)
+
+
+def terminal(report: Report) -> str:
+    """For a terminal: plain text, no colour needed to read it."""
+    blocks = [block for machine in report.view.machines for block in _terminal_machine(report, machine)]
+    blocks += [_bullets("Findings", report.findings)] if report.findings else []
+    blocks += [_hazards(report, "simple")] if report.hazards else []
+    blocks += [_changes(report, "simple")] if report.old else []
+    blocks += [f"Left to run: {report.origin.left}"] if report.origin.left else []
+    return "\n\n".join(blocks) + "\n"
+
+
+def markdown(report: Report) -> str:
+    """For an issue or a wiki: dated, with the legend, and nothing in a log line can become markup."""
+    blocks = ["# Compatibility matrix", f"Made {report.origin.created}, benchmark `{report.origin.benchmark[:12]}`."]
+    for machine in report.view.machines:
+        blocks += _markdown_machine(report, machine)
+    if report.findings:
+        blocks += ["## Findings", _list(report.findings)]
+    if report.hazards:
+        blocks += ["## Hazard probes", _hazards(report, "github")]
+    if report.old:
+        blocks += ["## Changes", _changes(report, "github")]
+    if report.origin.left:
+        blocks += [f"Left to run: {_escape(report.origin.left)}"]
+    blocks += ["## Legend", _legend(report), "## Reproduce with", f"    {report.origin.command}"]
+    return "\n\n".join(blocks) + "\n"
+
+
+def machine_title(machine: Machine) -> str:
+    """`node1, linux-x86_64 2 CPUs, 8x NVIDIA H200, driver 580.65`."""
+    node, platform, gpu, driver = machine
+    parts = (node, platform, "no GPU" if gpu == "none" else gpu, f"driver {driver}" if driver else "")
+    return ", ".join(part for part in parts if part)
+
+
+def noise_line(report: Report, machine: Machine) -> str:
+    """The A/A noise of the session under a table, and what the ratios are relative to."""
+    baseline, noise = report.view.baseline(machine), report.view.noise_on(machine)
+    if baseline is None:
+        return "Throughput: no baseline, no cell trains on this machine."
+    relative = f"Throughput is relative to {baseline.cell.key.title}"
+    if noise is None:
+        return f"{relative}; not measured twice yet, so no noise and no ratio."
+    return (
+        f"{relative}, run {noise.baseline_runs} times between the others. A/A noise: two runs of one cell differ by up "
+        f"to {noise.band:.1%} (95 %). Intervals hold for all cells together."
+    )
+
+
+def number(value: float | None, form: str = ".3g") -> str:
+    """A figure, or a dash where there is none."""
+    return "-" if value is None else format(value, form)
+
+
+def throughput_text(entry: Assessment) -> str:
+    """The ratio with its interval, `baseline`, or why there is none."""
+    if entry.is_baseline:
+        return "baseline"
+    return format_ratio(entry.ratio) if entry.ratio is not None else "-"
+
+
+def mebibytes(size: int | None) -> float | None:
+    return None if size is None else size / 2**20
+
+
+def _terminal_machine(report: Report, machine: Machine) -> list[str]:
+    recommendation = dict(report.recommendations)[machine]
+    rows = [_row(entry, str) for entry in report.view.on(machine)]
+    table = tabulate(rows, headers=_HEADERS, tablefmt="simple", disable_numparse=True)
+    return [
+        recommendation.sentence,
+        *_reasons(recommendation, _bullets),
+        f"On {machine_title(machine)}:",
+        f"{table}\n{noise_line(report, machine)}",
+    ]
+
+
+def _markdown_machine(report: Report, machine: Machine) -> list[str]:
+    recommendation = dict(report.recommendations)[machine]
+    rows = [_row(entry, _escape) for entry in report.view.on(machine)]
+    table = tabulate(rows, headers=_HEADERS, tablefmt="github", disable_numparse=True)
+    return [
+        f"**{_escape(recommendation.sentence)}**",
+        *_reasons(recommendation, lambda title, items: f"{title}:\n\n{_list(items)}"),
+        f"## {_escape(machine_title(machine))}",
+        table,
+        _escape(noise_line(report, machine)),
+    ]
+
+
+def _reasons(recommendation: Recommendation, render: Callable[[str, Sequence[str]], str]) -> list[str]:
+    blocks = [render("Because", recommendation.reasons)] if recommendation.reasons else []
+    return blocks + ([render("What risk remains", recommendation.risks)] if recommendation.risks else [])
+
+
+def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:
+    state = entry.state.value + (f" ({entry.detail})" if entry.detail and entry.ratio is None else "")
+    return [
+        escape(text)
+        for text in (
+            entry.cell.key.environment,
+            entry.cell.key.workaround,
+            entry.cell.key.cache,
+            state,
+            entry.count,
+            "-" if entry.allowed is None else f"<= {entry.allowed:.0%}",
+            throughput_text(entry),
+            number(entry.ktok_s),
+            number(entry.warmup_s),
+            number(entry.compile_s),
+            number(mebibytes(entry.peak_bytes), ".0f"),
+            _evidence(entry),
+        )
+    ]
+
+
+def _evidence(entry: Assessment) -> str:
+    """The run directory that shows the state best: the first failure, else the last run."""
+    runs = entry.cell.races or entry.cell.failures or entry.cell.runs[-1:]
+    if runs:
+        return runs[0].run
+    return entry.unblock or "-"
+
+
+def _hazards(report: Report, form: str) -> str:
+    clean = _escape if form == "github" else str
+    rows = [
+        [clean(text) for text in (answer.environment, answer.hazard, answer.answer, answer.meaning, answer.run)]
+        for answer in report.hazards
+    ]
+    return tabulate(
+        rows,
+        headers=("environment", "hazard", "answer", "what it means", "evidence"),
+        tablefmt=form,
+        disable_numparse=True,
+    )
+
+
+def _changes(report: Report, form: str) -> str:
+    changed = [change for change in report.changes if change.is_change]
+    same = len(report.changes) - len(changed)
+    title = f"Compared with {report.old}: {len(changed)} of {len(report.changes)} cells differ, {same} are the same."
+    if not changed:
+        return _escape(title) if form == "github" else title
+    clean = _escape if form == "github" else str
+    rows = [[clean(text) for text in _change_row(change)] for change in changed]
+    table = tabulate(rows, headers=("cell", "before", "now", "why", "p", "also"), tablefmt=form, disable_numparse=True)
+    return f"{clean(title)}\n\n{table}"
+
+
+def _change_row(change: Change) -> tuple[str, ...]:
+    return (
+        change.title,
+        change.before,
+        change.after,
+        change.explanation.value,
+        number(change.p_value, ".2g"),
+        "; ".join(change.also),
+    )
+
+
+def _legend(report: Report) -> str:
+    used = dict.fromkeys(entry.state for entry in report.view.assessments)
+    return _list([f"{state.value}: {MEANINGS[state]}" for state in used])
+
+
+def _bullets(title: str, items: Sequence[str]) -> str:
+    return f"{title}:\n" + "\n".join(f"  - {item}" for item in items)
+
+
+def _list(items: Sequence[str]) -> str:
+    return "\n".join(f"- {_escape(item)}" for item in items)
+
+
+def _escape(text: str) -> str:
+    """Markdown and HTML characters as text, on one line."""
+    flat = " ".join(text.split())
+    for character in "\\`*_|[]#~":
+        flat = flat.replace(character, f"\\{character}")
+    return flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

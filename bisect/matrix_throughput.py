@@ -1,0 +1,194 @@
+"""Throughput of a cell relative to the baseline cell, from runs interleaved in one session.
+
+A run is paired with the baseline as it was *then*: the baseline's log rate interpolated between the runs of it
+before and after. A slow drift of the machine cancels; what is left is run-to-run noise, measured as A/A noise on the
+baseline's own successive runs (separate processes of one build) and on the spread within each cell.
+
+    order      0   1   2   3   4   5   6          b: baseline, x, y: other cells
+    run        b   x   y   b   x   y   b          x at 1 is compared with 2/3 b(0) + 1/3 b(3)
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean, median
+from typing import TYPE_CHECKING
+
+from scipy.stats import t as student
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .matrix import Cell, CellRun, Trace
+
+MAX_DISTANCE = 8
+"""Runs between a measurement and the nearest baseline run beyond which they are not compared."""
+MIN_STEADY_STEPS = 3
+STALL_FACTOR = 5.0
+"""A steady step this many times the median is a stall (a recompilation, usually)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Noise:
+    """What two runs of the same cell differ by. `sd` is of one log rate; `band` the 95 % range of such a difference."""
+
+    sd: float
+    degrees: float
+    baseline_runs: int
+
+    @property
+    def band(self) -> float:
+        """Relative difference of two runs of one cell that 95 of 100 stay under."""
+        return math.expm1(float(student.ppf(0.975, self.degrees)) * self.sd * math.sqrt(2))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ratio:
+    """Throughput as a fraction of the baseline's, with its interval.
+
+    `drift`: the rate changed within the runs by more than the effect, so the effect is not to be believed.
+    """
+
+    value: float
+    low: float
+    high: float
+    runs: int
+    drift: bool = False
+
+    def is_slower(self, min_effect: float) -> bool:
+        """Whether noise does not explain the loss and the loss is worth naming."""
+        return not self.drift and self.high < 1 and self.value <= 1 - min_effect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalls:
+    """Steady steps far longer than the median, and the share of the steady time they took."""
+
+    count: int
+    steps: int
+    median_s: float
+    longest_s: float
+    share: float
+
+
+def log_ratios(cell: Cell, baseline: Cell) -> tuple[float, ...]:
+    """log(cell / baseline) of every run of the cell with a baseline run near it in its session."""
+    by_session: dict[str, list[CellRun]] = defaultdict(list)
+    for run in _measured(baseline.runs):
+        by_session[run.session].append(run)
+    pairs = ((run, _baseline_at(run.order, by_session[run.session])) for run in _measured(cell.runs))
+    return tuple(math.log(run.ktok_s) - base for run, base in pairs if base is not None and run.ktok_s is not None)
+
+
+def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
+    """A/A noise pooled over the baseline's successive differences and the spread within the other cells.
+
+    None until something was measured twice: one run a side is no measurement of noise.
+    """
+    squares, degrees = 0.0, 0.0
+    runs = _measured(baseline.runs)
+    for first, second in pairwise(runs):
+        if first.session == second.session:
+            squares += math.log(_rate(second) / _rate(first)) ** 2 / 2 * (2 / 3)
+            degrees += 2 / 3  # von Neumann's successive differences carry about 2/3 of the information
+    for cell in cells:
+        values = log_ratios(cell, baseline) if cell.key != baseline.key else ()
+        if len(values) > 1:
+            mean = fmean(values)
+            squares += sum((value - mean) ** 2 for value in values) / 1.5  # the interpolated baseline adds half
+            degrees += len(values) - 1
+    if degrees == 0:
+        return None
+    return Noise(sd=math.sqrt(squares / degrees), degrees=max(degrees, 1.0), baseline_runs=len(runs))
+
+
+def ratio_of(cell: Cell, baseline: Cell, noise: Noise | None, *, comparisons: int = 1) -> Ratio | None:
+    """The cell's throughput relative to the baseline, 95 % for `comparisons` cells together (Bonferroni).
+
+    None with fewer than two runs on either side: a single run per side decides nothing.
+    """
+    values = log_ratios(cell, baseline)
+    if noise is None or len(values) < 2 or noise.baseline_runs < 2:
+        return None
+    mean = fmean(values)
+    own = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    deviation = max(noise.sd, own / math.sqrt(1.5))
+    quantile = float(student.ppf(1 - 0.025 / max(1, comparisons), noise.degrees))
+    half = quantile * deviation * math.sqrt(1 / len(values) + 1 / noise.baseline_runs)
+    drifts = [drift for run in cell.runs for drift in _drifts(run)]
+    drift = bool(drifts) and abs(math.log1p(median(drifts))) > max(abs(mean), noise.sd * 2)
+    return Ratio(
+        value=math.exp(mean),
+        low=math.exp(mean - half),
+        high=math.exp(mean + half),
+        runs=len(values),
+        drift=drift,
+    )
+
+
+def within_run_drift(trace: Trace, *, warmup: int) -> float | None:
+    """Relative change of the median step rate from the first to the second half of the steady steps.
+
+    A GPU that throttles shows -0.13 here; None with too few steps to say. The last tenth counts like the rest.
+    """
+    steady = trace.step_times_s[warmup:]
+    if len(steady) < 4 * MIN_STEADY_STEPS:
+        return None
+    half = len(steady) // 2
+    return median(steady[:half]) / median(steady[half:]) - 1
+
+
+def stalls_of(run: CellRun) -> Stalls | None:
+    """The stalls of the steady phase over all threads; None when there are none or too few steps to tell."""
+    steady = [seconds for trace in run.traces for seconds in trace.step_times_s[run.warmup_steps :]]
+    if len(steady) < MIN_STEADY_STEPS:
+        return None
+    middle = median(steady)
+    stalls = [seconds for seconds in steady if seconds > STALL_FACTOR * middle]
+    if not stalls:
+        return None
+    return Stalls(
+        count=len(stalls),
+        steps=len(steady),
+        median_s=middle,
+        longest_s=max(stalls),
+        share=sum(stalls) / sum(steady),
+    )
+
+
+def steady_steps(run: CellRun) -> int:
+    """Fewest steps after warm-up of any thread: below `MIN_STEADY_STEPS` a rate would be a rate of the warm-up."""
+    return min((len(trace.step_times_s) - run.warmup_steps for trace in run.traces), default=0)
+
+
+def _drifts(run: CellRun) -> list[float]:
+    drifts = (within_run_drift(trace, warmup=run.warmup_steps) for trace in run.traces)
+    return [drift for drift in drifts if drift is not None]
+
+
+def _measured(runs: Sequence[CellRun]) -> list[CellRun]:
+    return sorted(
+        (run for run in runs if run.ktok_s and not run.is_failure and run.is_telling),
+        key=lambda run: (run.session, run.order),
+    )
+
+
+def _rate(run: CellRun) -> float:
+    assert run.ktok_s is not None
+    return run.ktok_s
+
+
+def _baseline_at(order: int, runs: Sequence[CellRun]) -> float | None:
+    """The baseline's log rate interpolated at a position of the session; the nearest one beyond its ends."""
+    near = min((abs(run.order - order) for run in runs), default=MAX_DISTANCE + 1)
+    if near > MAX_DISTANCE:
+        return None
+    before = [run for run in runs if run.order <= order]
+    after = [run for run in runs if run.order >= order]
+    left, right = (before or after)[-1 if before else 0], (after or before)[0 if after else -1]
+    span = right.order - left.order
+    share = (order - left.order) / span if span else 0.0
+    return (1 - share) * math.log(_rate(left)) + share * math.log(_rate(right))
