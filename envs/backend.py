@@ -94,8 +94,13 @@ def near_tags(tag: str) -> tuple[str, ...]:
     return tuple(sorted(ranked[:2]))
 
 
-def default_variant(torch_version: str) -> str:
-    """The CUDA tag under which the default package index serves this release; empty when not known."""
+def default_variant(torch_version: str, *, architecture: str = "x86_64") -> str:
+    """The CUDA tag under which the default package index serves this release; empty when not known.
+
+    Its aarch64 wheels before 2.11 were built without CUDA.
+    """
+    if architecture != "x86_64" and torch_version and _series(torch_version) < (2, 11):
+        return ""
     return _row(torch_version)[0]
 
 

@@ -1,0 +1,72 @@
+"""The one door to the network that is not uv's: small pages of package indexes, never wheels."""
+
+from __future__ import annotations
+
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+
+from .errors import CannotBuildError
+from .index import redacted
+
+_ATTEMPTS = 3
+_ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.9, */*;q=0.1"
+_HEADERS = {"Accept": _ACCEPT, "User-Agent": "torch-upgrade-bisect", "Cache-Control": "no-cache"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Response:
+    """A page and the address it finally came from, against which its links are resolved."""
+
+    url: str
+    text: str
+
+
+def page(url: str, *, timeout_s: float = 30.0) -> Response:
+    """Fetch a small text; CannotBuildError `not_published` for 404 and 403, `download_failed` for the rest.
+
+    Server errors and broken connections are tried three times; a refused connection or an unknown host once.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            with urllib.request.urlopen(urllib.request.Request(url, headers=_HEADERS), timeout=timeout_s) as answer:
+                return Response(url=answer.url, text=answer.read().decode("utf-8", errors="replace"))
+        except urllib.error.HTTPError as error:
+            if error.code in (403, 404, 410):
+                raise _missing(url, error.code) from error
+            if attempt == _ATTEMPTS or error.code < 500:
+                raise _failed(url, f"HTTP {error.code}") from error
+        except urllib.error.URLError as error:
+            raise _failed(url, str(error.reason)) from error
+        except OSError as error:
+            if attempt == _ATTEMPTS:
+                raise _failed(url, str(error)) from error
+        time.sleep(0.5 * attempt)
+    raise AssertionError("every attempt returns or raises")
+
+
+def size(url: str, *, timeout_s: float = 30.0) -> int:
+    """Bytes of the file at `url` as the server says it; 0 when it does not."""
+    request = urllib.request.Request(url, headers={"User-Agent": _HEADERS["User-Agent"]}, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+            return int(answer.headers.get("Content-Length") or 0)
+    except (OSError, ValueError):
+        return 0
+
+
+def _missing(url: str, code: int) -> CannotBuildError:
+    return CannotBuildError(
+        f"there is nothing at {redacted(url)} (HTTP {code})",
+        hint="is the index right, and does it have this variant?",
+        outcome="not_published",
+    )
+
+
+def _failed(url: str, why: str) -> CannotBuildError:
+    return CannotBuildError(
+        f"cannot reach {redacted(url)}: {why}",
+        hint="check the network, or give a mirror with ENVS_INDEX or a directory of wheels with --wheelhouse",
+        outcome="download_failed",
+    )

@@ -1,0 +1,265 @@
+"""The store: one directory per built environment, named by its digest, finished or not there.
+
+    STORE/store.json                    schema of the store
+    STORE/environments/DIGEST/          a finished environment
+        environment.json                what it is; its presence in this directory means finished
+        pylock.toml, build.log          what it was made from, and how
+        venv/                           the environment itself
+    STORE/building/DIGEST.*             being built, or left by a killed build; never used
+    STORE/locks/DIGEST.lock             held by whoever builds or removes it
+    STORE/resolved/*.toml               locks that were resolved here
+
+An environment appears by one rename of a complete directory and disappears by one, so a killed build or prune
+never leaves one that looks finished. Knows nothing of how an environment is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import uuid
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from . import fingerprint as fingerprints
+from .errors import CannotRunError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+SCHEMA = 1
+_KEY_LENGTH = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One finished environment as written beside it.
+
+    Attributes:
+        name: definition it was first built for.
+        digest: identity: exact wheels, interpreter and history.
+        lock: digest of the lock it came from.
+        torch: locked version of torch.
+        cuda: CUDA tag asked for.
+        interpreter: `cpython-3.11.7-x86_64`.
+        fingerprint: what it said it is when it was built.
+        seconds: time the build took.
+        bytes: size of its files.
+        environment: variables every process in it gets.
+    """
+
+    name: str
+    digest: str
+    lock: str
+    torch: str
+    cuda: str
+    interpreter: str
+    fingerprint: fingerprints.Fingerprint
+    seconds: float = 0.0
+    bytes: int = 0
+    environment: tuple[tuple[str, str], ...] = field(default=())
+
+
+class Store:
+    """Opens the store at a path; it is made on the first write. A store of a newer version is refused."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._check_schema()
+
+    def directory(self, digest: str) -> Path:
+        """Where the environment is when it is finished."""
+        return self.root / "environments" / digest[:_KEY_LENGTH]
+
+    def python(self, digest: str) -> Path:
+        """Interpreter of the finished environment."""
+        return self.directory(digest) / "venv" / "bin" / "python"
+
+    def read(self, digest: str) -> Entry | None:
+        """The finished environment, or None: not built, or its interpreter is gone from the machine."""
+        entry = _read(self.directory(digest))
+        return entry if entry is not None and self.python(digest).exists() else None
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every finished environment, the least recently used first."""
+        directories = sorted((self.root / "environments").glob("*"), key=_last_used)
+        return tuple(entry for entry in (_read(directory) for directory in directories) if entry is not None)
+
+    def touch(self, digest: str) -> None:
+        """Note that the environment was used now; a store that may only be read is used all the same."""
+        with contextlib.suppress(OSError):
+            os.utime(self.directory(digest))
+
+    @contextlib.contextmanager
+    def locked(self, digest: str, report: Callable[[str], None]) -> Iterator[None]:
+        """Hold the environment's lock; says so when another process builds it. Freed when its holder dies."""
+        lock = self._lock(digest)
+        try:
+            lock.acquire(timeout=0.05)
+        except Timeout:
+            report(f"waiting: another process is building {digest[:12]}")
+            lock.acquire()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def new_building(self, digest: str) -> Path:
+        """A fresh directory to build in, after removing what killed builds of the same digest left."""
+        self.remove_leftovers(digest)
+        path = self._writable("building") / f"{digest[:_KEY_LENGTH]}.{uuid.uuid4().hex[:8]}"
+        path.mkdir()
+        return path
+
+    def finish(self, building: Path, entry: Entry) -> Path:
+        """Turn a complete building directory into the finished environment, in one rename."""
+        path = building / "environment.json"
+        with path.open("w", encoding="utf-8") as file:
+            json.dump({"schema": SCHEMA, **asdict(entry)}, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        _sync(building)
+        final = self.directory(entry.digest)
+        self._writable("environments")
+        if final.exists():
+            self._discard(final)
+        building.rename(final)
+        _sync(final.parent)
+        return final
+
+    def remove(self, digest: str) -> bool:
+        """Remove a finished environment unless somebody builds it right now."""
+        lock = self._lock(digest)
+        try:
+            with lock.acquire(timeout=0):
+                self._discard(self.directory(digest))
+        except Timeout:
+            return False
+        return True
+
+    def remove_leftovers(self, digest: str = "") -> int:
+        """Remove what killed builds left, of one digest whose lock is held, or of all that nobody builds."""
+        removed = 0
+        for path in (self.root / "building").glob(f"{digest[:_KEY_LENGTH]}*"):
+            if digest:
+                shutil.rmtree(path, ignore_errors=True)
+                removed += 1
+                continue
+            with contextlib.suppress(Timeout), self._lock(path.name.split(".")[0]).acquire(timeout=0):
+                shutil.rmtree(path, ignore_errors=True)
+                removed += 1
+        return removed
+
+    def resolved(self, request: str) -> Path:
+        """Where a lock resolved on this machine is kept."""
+        return self.root / "resolved" / f"pylock.{request[:_KEY_LENGTH]}.toml"
+
+    def keep_resolved(self, request: str, text: str) -> None:
+        """Keep a lock, whole or not at all."""
+        path = self._writable("resolved") / self.resolved(request).name
+        temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:8]}")
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+
+    def _lock(self, digest: str) -> FileLock:
+        return FileLock(self._writable("locks") / f"{digest[:_KEY_LENGTH]}.lock")
+
+    def _discard(self, path: Path) -> None:
+        """Out of sight by one rename, then removed at leisure."""
+        if path.exists():
+            trash = self._writable("building") / f"{path.name}.{uuid.uuid4().hex[:8]}"
+            path.rename(trash)
+            shutil.rmtree(trash, ignore_errors=True)
+
+    def _writable(self, name: str) -> Path:
+        """A directory of the store, made with the store itself when it is not there yet."""
+        directory = self.root / name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            marker = self.root / "store.json"
+            if not marker.exists():
+                marker.write_text(json.dumps({"schema": SCHEMA}), encoding="utf-8")
+        except OSError as error:
+            raise CannotRunError(
+                f"cannot write to the store {self.root}: {error.strerror}", hint="choose another place with --store"
+            ) from error
+        return directory
+
+    def _check_schema(self) -> None:
+        path = self.root / "store.json"
+        try:
+            schema = json.loads(path.read_text(encoding="utf-8"))["schema"]
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(
+                f"{path} is unreadable: {error}", hint="is this a store of this tool? choose another with --store"
+            ) from error
+        if schema != SCHEMA:
+            raise UsageError(
+                f"the store {self.root} was written by a newer version (schema {schema}, this one knows {SCHEMA})",
+                hint="update this tool, or choose another store with --store",
+            )
+
+
+def size(directory: Path) -> int:
+    """Bytes of every file below a directory, links not followed."""
+    total = 0
+    pending = [directory]
+    while pending:
+        try:
+            with os.scandir(pending.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(Path(entry.path))
+                    else:
+                        total += entry.stat(follow_symlinks=False).st_size
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def _read(directory: Path) -> Entry | None:
+    path = directory / "environment.json"
+    try:
+        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"{path} is unreadable: {error}", hint=f"remove {directory} and build the environment again"
+        ) from error
+    schema = table.pop("schema", None)
+    if schema != SCHEMA:
+        raise UsageError(
+            f"{path} was written by a newer version (schema {schema}, this one knows {SCHEMA})",
+            hint="update this tool, or choose another store with --store",
+        )
+    try:
+        said = fingerprints.from_json(table.pop("fingerprint"))
+        pairs = tuple((name, value) for name, value in table.pop("environment", ()))
+        return Entry(**table, fingerprint=said, environment=pairs)
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{path} is damaged: {error}", hint=f"remove {directory} and build the environment again"
+        ) from error
+
+
+def _last_used(directory: Path) -> float:
+    try:
+        return directory.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
