@@ -19,15 +19,16 @@ class Lines:
 
     def __init__(self, label: str, stream: IO[str]) -> None:
         self._label, self._stream = label, stream
-        self._phase, self._said_at, self._steps = "", 0.0, dict[str, int]()
+        self._phases, self._said_at, self._steps = set[str](), 0.0, dict[str, int]()
 
     def __call__(self, entry: Mapping[str, object]) -> None:
         phase = str(entry.get("phase", ""))
         if entry.get("thread"):
             self._steps[str(entry["thread"])] = int(str(entry.get("step", 0)))
         now = time.monotonic()
-        if phase != self._phase or now - self._said_at >= PLAIN_EVERY_S:
-            self._phase, self._said_at = phase, now
+        if phase not in self._phases or now - self._said_at >= PLAIN_EVERY_S:
+            self._phases.add(phase)
+            self._said_at = now
             steps = ", ".join(f"{name} {step}/{entry.get('steps', '?')}" for name, step in sorted(self._steps.items()))
             print(f"{self._label}: {phase}{'; steps ' + steps if steps else ''}", file=self._stream, flush=True)
 
