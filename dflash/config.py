@@ -79,7 +79,7 @@ class TrainConfig:
     warmup_ratio: float = 0.04
     weight_decay: float = 0.0
     grad_clip: float = 1.0
-    average_every: int = 1
+    average_every: int = 5
     checkpoint: bool = True
     dynamic: str = "false"
     backend: str = "aot_eager"
