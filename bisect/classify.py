@@ -1,0 +1,333 @@
+"""What happened in a run, from its log, its result file, its exit code and its circumstances; with the proof.
+
+Pure: the same evidence gives the same answer. The root cause comes first; what followed from it, and every other
+kind of failure that was seen, is kept behind it in order.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from .endings import compile_switch, disabled_check, exit_finding
+from .imports import import_advice
+from .logs.builds import build_findings
+from .logs.facts import read_facts
+from .logs.findings import log_findings
+from .logs.resolver import RESOLVER_OUTCOMES, explanations
+from .logs.text import read_lines
+from .model import Conclusion, Outcome, OutcomeName
+from .result import HazardsResult, TrainResult
+from .result_findings import hazard_findings, train_findings
+from .settle import Circumstances, settle
+from .signatures import Role
+from .signatures.advice import ADVICE, MEANING, WITHOUT_THE_FAILURE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .logs.facts import LogFacts
+    from .logs.findings import Finding
+    from .logs.resolver import Explanation
+    from .logs.text import Line
+
+DEFAULT_HUNT = Outcome(name=OutcomeName.FX_FLAG_RACE)
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
+_VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
+MAX_EVIDENCE = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What is known of one run; everything is optional.
+
+    Attributes:
+        log: the text it printed. `lines` is the same for a log that was read in pieces.
+        result: its result file, parsed.
+        returncode: exit code; negative for a signal, as Python has it.
+        timed_out: whether the runner ended it at its deadline.
+        variables: environment variables it ran with.
+        threads: worker threads it ran.
+        control: `clean` or `failed`, what the same run with one thread did; empty when there was none.
+        expected_torch: the torch version asked for.
+    """
+
+    log: str = ""
+    lines: tuple[Line, ...] = ()
+    result: TrainResult | HazardsResult | None = None
+    returncode: int | None = None
+    timed_out: bool = False
+    variables: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    threads: int | None = None
+    control: str = ""
+    expected_torch: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classification:
+    """What happened.
+
+    Attributes:
+        outcome: the root cause.
+        evidence: the lines that prove it, those of the root cause first.
+        secondary: what else was seen, in order, without repetition.
+        advice: what to do next.
+        detail: the kind of event in a word (`undefined_symbol`, `hash_mismatch`).
+        flags: `masked_by_retry`, `swallowed` (exit code 0 in spite of a failure), `no_control`.
+        num_threads: worker threads, where known.
+        conclusion: what another question concludes, where the signature says so itself.
+    """
+
+    outcome: Outcome
+    evidence: tuple[str, ...]
+    secondary: tuple[Outcome, ...] = ()
+    advice: str = ""
+    detail: str = ""
+    flags: tuple[str, ...] = ()
+    num_threads: int | None = None
+    conclusion: Conclusion | None = None
+
+
+def classify(evidence: Evidence) -> Classification:
+    """Say what happened in a run, with the lines that prove it."""
+    lines = evidence.lines or read_lines([evidence.log])
+    facts = read_facts(lines)
+    findings = settle(_findings(evidence, lines, facts), _circumstances(evidence, facts))
+    ordered = _order(findings)
+    if ordered and ordered[0].role is not Role.REMARK:
+        return _failed(ordered, evidence, facts)
+    return _clean(ordered, evidence, lines, facts)
+
+
+def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> list[Finding]:
+    result = evidence.result
+    findings = list(log_findings(lines))
+    explained = explanations(lines)
+    variables = dict(facts.variables) | dict(evidence.variables)
+    if isinstance(result, TrainResult):
+        findings.extend(train_findings(result))
+        variables |= dict(result.environment.variables) if result.environment else {}
+    elif isinstance(result, HazardsResult):
+        findings.extend(hazard_findings(result))
+    findings.extend(build_findings(lines, facts, result, expected=evidence.expected_torch))
+    ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out)
+    extras = (compile_switch(variables.items()), disabled_check(variables.items()), ending)
+    return [*_without_folded(findings, explained), *(extra for extra in extras if extra is not None)]
+
+
+def _without_folded(findings: Sequence[Finding], explained: Sequence[Explanation]) -> Sequence[Finding]:
+    """A resolver's paragraph counts once, as a whole."""
+    if not explained:
+        return findings
+    kept = [finding for finding in findings if finding.outcome.name not in RESOLVER_OUTCOMES]
+    return [*kept, *(explanation.finding for explanation in explained)]
+
+
+def _returncode(evidence: Evidence, facts: LogFacts) -> int | None:
+    return facts.returncode if evidence.returncode is None else evidence.returncode
+
+
+def _circumstances(evidence: Evidence, facts: LogFacts) -> Circumstances:
+    result = evidence.result
+    process = result.process if isinstance(result, TrainResult) else None
+    return Circumstances(
+        num_threads=_num_threads(evidence, facts),
+        control=evidence.control,
+        last_step=facts.last_step,
+        thread_evidence=bool(facts.labels),
+        compiled=facts.compiled or bool(process and process.compiles),
+    )
+
+
+def _num_threads(evidence: Evidence, facts: LogFacts) -> int | None:
+    if evidence.threads is not None:
+        return evidence.threads
+    if isinstance(evidence.result, TrainResult):
+        return evidence.result.num_drafters or None
+    if facts.num_threads is not None:
+        return facts.num_threads
+    return len(facts.labels) if len(facts.labels) > 1 else None
+
+
+_LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
+    OutcomeName.WRONG_BUILD: frozenset(OutcomeName) - {OutcomeName.WRONG_BUILD},
+    OutcomeName.ENV_NOT_ISOLATED: frozenset(
+        {OutcomeName.IMPORT_BROKEN, OutcomeName.INCONSISTENT_ENV, OutcomeName.WRONG_BUILD, OutcomeName.LIBRARY_MIX}
+    ),
+    OutcomeName.HARDWARE_FAULT: frozenset(
+        {OutcomeName.CUDA_ERROR, OutcomeName.NO_GPU, OutcomeName.HANG, OutcomeName.SEGFAULT, OutcomeName.ABORT}
+    ),
+    OutcomeName.DRIVER_TOO_OLD: frozenset({OutcomeName.NO_GPU, OutcomeName.CUDA_ERROR}),
+    OutcomeName.ARCH_UNSUPPORTED: frozenset({OutcomeName.CUDA_ERROR}),
+    OutcomeName.COMPILE_DISABLED: frozenset(
+        {OutcomeName.DENSE_FALLBACK, OutcomeName.NOTHING_COMPILED, OutcomeName.OUT_OF_MEMORY, OutcomeName.NAN_LOSS}
+    ),
+    OutcomeName.RECOMPILE_LIMIT: frozenset({OutcomeName.DENSE_FALLBACK, OutcomeName.OUT_OF_MEMORY, OutcomeName.HANG}),
+    OutcomeName.DENSE_FALLBACK: frozenset({OutcomeName.OUT_OF_MEMORY, OutcomeName.HANG}),
+    OutcomeName.DISK_FULL: frozenset(
+        {OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.IMPORT_BROKEN, OutcomeName.COMPILE_ERROR}
+    ),
+    OutcomeName.DOWNLOAD_FAILED: frozenset(
+        {OutcomeName.NOT_PUBLISHED, OutcomeName.RESOLUTION_CONFLICT, OutcomeName.BUILD_FAILED}
+    ),
+    OutcomeName.TOOL_TOO_OLD: frozenset({OutcomeName.BUILD_FAILED, OutcomeName.RESOLUTION_CONFLICT}),
+    OutcomeName.LIBRARY_MIX: frozenset({OutcomeName.CUDA_ERROR}),
+    OutcomeName.NAN_LOSS: frozenset(),
+}
+"""What each outcome brings about when both are seen: the first is then the root, whatever stands first in the log."""
+
+
+def _order(findings: Sequence[Finding]) -> list[Finding]:
+    """Failures by role and position, then notices, then remarks; with the root cause brought to the front."""
+    ordered = sorted(findings, key=lambda finding: (finding.role, finding.position))
+    while ordered:
+        first = ordered[0]
+        root = next(
+            (
+                finding
+                for finding in ordered[1:]
+                if first.outcome.name in _LEADS_TO.get(finding.outcome.name, frozenset())
+            ),
+            None,
+        )
+        if root is None or (root.role is Role.REMARK and first.role is Role.REMARK):
+            break
+        ordered.remove(root)
+        ordered.insert(0, root)
+    return ordered
+
+
+def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> Classification:
+    root = ordered[0]
+    same = [finding for finding in ordered if finding.outcome == root.outcome]
+    others = [finding for finding in ordered if finding.outcome != root.outcome]
+    secondary = tuple(dict.fromkeys(finding.outcome for finding in others))
+    proof = [*same[:4], *(next(f for f in others if f.outcome == outcome) for outcome in secondary)]
+    flags = _flags(root, evidence, facts)
+    return Classification(
+        outcome=root.outcome,
+        evidence=tuple(_shown(finding) for finding in proof)[:MAX_EVIDENCE],
+        secondary=secondary,
+        advice=_advice(root, evidence, facts),
+        detail=root.detail,
+        flags=flags,
+        num_threads=_num_threads(evidence, facts),
+        conclusion=root.conclusion,
+    )
+
+
+def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:
+    flags = []
+    if root.role <= Role.ENDING and any(position > root.position for position in facts.retries):
+        flags.append("masked_by_retry")
+    if root.role <= Role.ENDING and _returncode(evidence, facts) == 0:
+        flags.append("swallowed")
+    if root.outcome.name in _RACES and not evidence.control:
+        flags.append("no_control")
+    return tuple(flags)
+
+
+def _advice(root: Finding, evidence: Evidence, facts: LogFacts) -> str:
+    if root.outcome.name is OutcomeName.IMPORT_BROKEN:
+        torch = facts.torch[-1][1] if facts.torch else evidence.expected_torch
+        return import_advice(root.text, torch=torch, variables=dict(facts.variables) | dict(evidence.variables))
+    return root.advice or ADVICE[root.outcome.name]
+
+
+_SECRET = re.compile(
+    r"(?<=://)[^/@\s]+@|\bhf_\w{8,}|(?<=[Bb]earer )\S+|(?i:(?<=token=)|(?<=password=)|(?<=api_key=))\S+"
+)
+
+
+def _shown(finding: Finding) -> str:
+    text = _SECRET.sub("***", finding.text.strip())
+    text = text if len(text) <= 300 else f"{text[:297]}..."
+    from_log = 0 < finding.position < 10**12 and not finding.thread
+    return f"line {finding.position}: {text}" if from_log else text
+
+
+def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
+    threads = _num_threads(evidence, facts)
+    name, proof = _verdict_without_failure(evidence, lines, facts, threads)
+    secondary = tuple(dict.fromkeys(finding.outcome for finding in remarks))
+    return Classification(
+        outcome=Outcome(name=name),
+        evidence=(proof, *(_shown(finding) for finding in remarks[:4])),
+        secondary=secondary,
+        advice=ADVICE[name],
+        num_threads=threads,
+    )
+
+
+def _verdict_without_failure(  # noqa: PLR0911  (one line a case, in order)
+    evidence: Evidence, lines: Sequence[Line], facts: LogFacts, threads: int | None
+) -> tuple[OutcomeName, str]:
+    returncode = _returncode(evidence, facts)
+    result = evidence.result
+    if isinstance(result, HazardsResult):
+        return _hazards_verdict(result)
+    if returncode not in (None, 0):
+        return OutcomeName.UNKNOWN, f"exit code {returncode}, and no line that the table of signatures knows"
+    if isinstance(result, TrainResult):
+        if not result.finished or not all(thread.completed for thread in result.drafters):
+            return (
+                OutcomeName.UNKNOWN,
+                f"the result file was not finished (phase {result.phase!r}) and names no failure",
+            )
+    elif not any(line.text.strip() for line in lines):
+        return OutcomeName.UNKNOWN, "the file is empty"
+    elif not facts.readable:
+        return OutcomeName.UNKNOWN, "the file is not text"
+    elif returncode is None and not facts.finished:
+        return OutcomeName.UNKNOWN, f"{facts.steps} steps and no failure, but neither an exit code nor a last word"
+    shown = f"{facts.steps} steps reported" if facts.steps else "it came to its end"
+    if threads == 1:
+        return OutcomeName.TOO_FEW_THREADS, f"{shown} with 1 worker thread, and no failure; a race cannot show with one"
+    return OutcomeName.OK, f"{shown}, and no line that the table of signatures knows as a failure"
+
+
+def _hazards_verdict(result: HazardsResult) -> tuple[OutcomeName, str]:
+    answers = [hazard.answer.value for hazard in result.hazards]
+    counted = ", ".join(f"{answers.count(answer)} {answer}" for answer in dict.fromkeys(answers))
+    if not result.finished or "could-not-test" in answers or not answers:
+        return OutcomeName.UNKNOWN, f"hazard probes: {counted or 'none ran'}"
+    return OutcomeName.OK, f"hazard probes: {counted}"
+
+
+def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
+    """What a search for `hunted` (the FX race where None) concludes from the run.
+
+    BAD only when that failure was seen, first or behind another one; GOOD only when the run was healthy and could
+    have shown it.
+    """
+    hunted = hunted or DEFAULT_HUNT
+    seen = (classification.outcome, *classification.secondary)
+    name = classification.outcome.name
+    if any(outcome.matches(hunted) for outcome in seen) and (name not in _VOID or hunted.name is name):
+        return Conclusion.BAD
+    if name is OutcomeName.OK:
+        blind = hunted.name in _RACES and (classification.num_threads or 0) < 2
+        return Conclusion.SKIP if blind else Conclusion.GOOD
+    if name is OutcomeName.TOO_FEW_THREADS and hunted.name not in _RACES:
+        return Conclusion.GOOD
+    return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
+
+
+def explain(classification: Classification, hunted: Outcome | None = None) -> str:
+    """One paragraph: what happened, the proof, what it means for a search, what to do next."""
+    hunted = hunted or DEFAULT_HUNT
+    conclusion = conclude(classification, hunted)
+    behind = (
+        f" Behind it: {', '.join(str(outcome) for outcome in classification.secondary)}."
+        if classification.secondary
+        else ""
+    )
+    flags = f" ({', '.join(classification.flags)})" if classification.flags else ""
+    proof = "; ".join(classification.evidence[:4])
+    return (
+        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted} this is "
+        f"{conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
+    )

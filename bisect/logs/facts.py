@@ -1,0 +1,155 @@
+"""What a log says beside its errors: threads, steps, versions, variables, whether it came to its end."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .text import Line
+
+_NUM_THREADS = re.compile(
+    r"(?:(?<![\w-])threads|--threads|num_drafters|drafter[_ ]threads|num_(?:drafter_|worker_)?threads)['\"]?\s*[=: ]\s*(\d+)\b"
+    r"|\b(\d+) (?:drafter |training |worker |python )?threads?\b",
+    re.IGNORECASE,
+)
+_OTHER_THREADS = re.compile(
+    r"OMP|MKL|intra|inter-?op|interop|openmp|blas|dataloader|loader|cpu threads|numexpr|waiting", re.IGNORECASE
+)
+_LABELS = re.compile(r"\b(drafter-\d+|Thread-\d+|replica \d+)\b", re.IGNORECASE)
+_STEP = re.compile(
+    r"\b(?:global_)?(?:step|iter(?:ation)?|batch|it)s?\b['\"]?\s*[:=#]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?|\b(\d+)/(\d+) \[\d+:\d\d|['\"]loss['\"]\s*:\s*[\d.]+",
+    re.IGNORECASE,
+)
+_TROUBLE = re.compile(r"error|exception|fail|warn|traceback|timeout|killed", re.IGNORECASE)
+_FINISHED = re.compile(
+    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)|100%\|",
+    re.IGNORECASE,
+)
+_UNFINISHED = re.compile(
+    r"\b(?:not|never|before|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
+    re.IGNORECASE,
+)
+_RETURNCODE = re.compile(
+    r"(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|\brc|returncode|return code|finished with exit code)['\"]?\s*[:= ]\s*(-?\d{1,3})\b",
+    re.IGNORECASE,
+)
+_TORCH = re.compile(
+    r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
+    r"|^(?:using |running (?:on |with )?|versions?: )?(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<c>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)])"
+    r"|['\"]torch['\"]\s*:\s*['\"](?P<d>\d+\.\d+\.\d+[\w.+]*)['\"]|^torch==(?P<e>\d+\.\d+\.\d+[\w.+]*)\s*(?:$|;|\\)",
+    re.IGNORECASE,
+)
+_CUDA = re.compile(r"(?:torch\.version\.cuda['\"]?\)?|CUDA used to build PyTorch)\W{1,4}(\d+\.\d+)", re.IGNORECASE)
+_VARIABLE = re.compile(
+    r"(?:^(?:export |env |\+ |\$ |declare -x )*|[{,]\s*)['\"]?([A-Z][A-Z0-9_]{3,})['\"]?(?:=|['\"]?: )['\"]?([\w./:+-]*)['\"]?"
+)
+_COMPILED = re.compile(
+    r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|num_compiles)\b['\"]?\s*[:=]?\s*[1-9]\d*\b(?!\.)",
+    re.IGNORECASE,
+)
+_RETRY = re.compile(
+    r"\bretry(?:ing)?\b\W{0,3}(?:attempt\W{0,2})?\d|\battempt \d+ ?(?:/|of) ?\d+|retrying|falling back to (?:eager|uncompiled)|re-?running (?:the )?step"
+    r"|second attempt|restart(?:ing|ed) (?:the )?(?:step|worker|training)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogFacts:
+    """What a log says beside its errors; positions are line numbers, 0 where there is none.
+
+    Attributes:
+        num_threads: worker threads the log states; None where it does not.
+        labels: names of threads that spoke or died in it.
+        steps: lines that report a step of training.
+        last_step: position of the last of them.
+        finished: whether the end of the log says that the work was done.
+        returncode: the exit code the log itself reports, if it does.
+        torch: versions of torch printed, with their positions.
+        cuda: the CUDA version torch says it was built for.
+        variables: environment variables the log shows as set.
+        compiled: whether it counts at least one compilation.
+        retries: positions of lines that say something is tried again.
+        readable: whether it is text at all.
+    """
+
+    num_threads: int | None = None
+    labels: frozenset[str] = frozenset()
+    steps: int = 0
+    last_step: int = 0
+    finished: bool = False
+    returncode: int | None = None
+    torch: tuple[tuple[int, str], ...] = ()
+    cuda: str = ""
+    variables: tuple[tuple[str, str], ...] = ()
+    compiled: bool = False
+    retries: tuple[int, ...] = ()
+    readable: bool = True
+
+
+def read_facts(lines: Sequence[Line]) -> LogFacts:
+    """Read them all in one pass over each pattern."""
+    steps = [(line.number, match) for line in lines if (match := _progress(line.text))]
+    return LogFacts(
+        num_threads=_num_threads(lines),
+        labels=frozenset(label.lower() for line in lines for label in _LABELS.findall(line.text)),
+        steps=len(steps),
+        last_step=steps[-1][0] if steps else 0,
+        finished=_is_finished(lines, last=steps[-1][1] if steps else None),
+        returncode=_returncode(lines),
+        torch=tuple((line.number, version) for line in lines if (version := _torch_version(line.text))),
+        cuda=next((match[1] for line in lines if (match := _CUDA.search(line.text))), ""),
+        variables=tuple(pair for line in lines if "_" in line.text for pair in _VARIABLE.findall(line.text)),
+        compiled=any("compile" in line.text.lower() and _COMPILED.search(line.text) for line in lines),
+        retries=tuple(line.number for line in lines if _RETRY.search(line.text)),
+        readable=_is_readable(lines),
+    )
+
+
+def _progress(text: str) -> re.Match[str] | None:
+    return None if _TROUBLE.search(text) else _STEP.search(text)
+
+
+def _num_threads(lines: Sequence[Line]) -> int | None:
+    for line in lines:
+        if "thread" in line.text.lower() or "num_drafters" in line.text:
+            match = _NUM_THREADS.search(line.text)
+            if match is not None and not _OTHER_THREADS.search(line.text) and not _TROUBLE.search(line.text):
+                return int(match[1] or match[2])
+    return None
+
+
+def _is_finished(lines: Sequence[Line], *, last: re.Match[str] | None) -> bool:
+    if last is not None:
+        done, total = (last[1], last[2]) if last[1] else (last[3], last[4])
+        if total and int(done) >= int(total):
+            return True
+    return any(
+        _FINISHED.search(line.text) and not _UNFINISHED.search(line.text) and not _TROUBLE.search(line.text)
+        for line in lines[-8:]
+    )
+
+
+def _returncode(lines: Sequence[Line]) -> int | None:
+    for line in reversed(lines[-40:]):
+        match = _RETURNCODE.search(line.text)
+        if match is not None:
+            return int(match[1])
+    return None
+
+
+def _torch_version(text: str) -> str:
+    if "torch" not in text.lower():
+        return ""
+    match = _TORCH.search(text)
+    return next((group for group in match.groups() if group), "") if match else ""
+
+
+def _is_readable(lines: Sequence[Line]) -> bool:
+    text = "".join(line.text for line in lines[:400])
+    odd = sum(1 for character in text if character == "\ufffd")
+    return odd * 10 <= len(text)

@@ -1,0 +1,171 @@
+"""What a log shows, line by line: every match of the signature table, every loss that is no number, every traceback.
+
+Judges nothing: which finding is the cause of which is for `classify`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..model import Outcome, OutcomeName
+from ..signatures import Role, Signature, first_match
+from .losses import LossReader
+from .quoting import is_spoken_about
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..model import Conclusion
+    from .text import Line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One piece of evidence.
+
+    Attributes:
+        outcome: what it proves.
+        role: see `signatures.Role`.
+        position: order in the run (a line number, or a step); smaller is earlier.
+        text: the line that proves it, as shown to a person.
+        detail: the kind of event in a word.
+        advice: what to do, where it is more specific than the outcome's own advice.
+        conclusion: what another question concludes, where the signature says so.
+        thread: the thread it happened in, where known.
+        names: what the signature's named groups caught.
+        frames: source files of the traceback it ended, outermost first.
+    """
+
+    outcome: Outcome
+    role: Role
+    position: int
+    text: str
+    detail: str = ""
+    advice: str = ""
+    conclusion: Conclusion | None = None
+    thread: str = ""
+    names: tuple[tuple[str, str], ...] = ()
+    frames: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traceback:
+    """A Python traceback in a log: the thread it names, the files of its frames, and the line of its exception."""
+
+    first: int
+    last: int
+    thread: str
+    frames: tuple[str, ...]
+    head: str
+
+
+_BANNER = re.compile(r"Exception in thread ([\w.-]+)")
+_FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
+_LIBRARY_PARTS = ("site-packages", "dist-packages", "torch/", "triton/", "/lib/python")
+_HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |:$|$)")
+
+
+def tracebacks(lines: Sequence[Line]) -> tuple[Traceback, ...]:
+    """Every traceback of a log whose frames stand in one piece."""
+    found: list[Traceback] = []
+    thread = ""
+    index = 0
+    while index < len(lines):
+        text = lines[index].text
+        banner = _BANNER.search(text)
+        if banner is not None:
+            thread = banner[1]
+        if "Traceback (most recent call last)" in text:
+            block = _block(lines, index, thread=thread)
+            found.append(block)
+            index = block.last
+            thread = ""
+        index += 1
+    return tuple(found)
+
+
+def _block(lines: Sequence[Line], start: int, *, thread: str) -> Traceback:
+    frames: list[str] = []
+    index = start + 1
+    while index < len(lines) and (not lines[index].text or lines[index].text[0].isspace()):
+        frame = _FRAME.match(lines[index].text)
+        if frame is not None:
+            frames.append(frame[1])
+        index += 1
+    head = lines[index].text if index < len(lines) and _HEAD.match(lines[index].text) else ""
+    return Traceback(first=start, last=index if head else index - 1, thread=thread, frames=tuple(frames), head=head)
+
+
+def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
+    """Everything the table recognises in a log, in the log's order."""
+    blocks = tracebacks(lines)
+    source_lines = {
+        index for block in blocks for index in range(block.first, block.last if block.head else block.last + 1)
+    }
+    block_of = {block.last: block for block in blocks if block.head}
+    losses = LossReader()
+    found: list[Finding] = []
+    for index, line in enumerate(lines):
+        block = block_of.get(index)
+        finding = _match(line, in_source=index in source_lines, block=block)
+        if finding is not None:
+            found.append(finding)
+        elif block is not None and first_match(line.text) is None:
+            found.append(_unknown_exception(line, block))
+        elif losses.read(line.text):
+            found.append(_not_a_number(line))
+    return tuple(found)
+
+
+def _match(line: Line, *, in_source: bool, block: Traceback | None) -> Finding | None:
+    match = first_match(line.text)
+    if match is None:
+        return None
+    signature, start, names = match
+    if in_source and not signature.in_source:
+        return None
+    if not signature.in_source and is_spoken_about(line.text, start):
+        return None
+    return _finding(line, signature, names, block)
+
+
+def _finding(line: Line, signature: Signature, names: dict[str, str], block: Traceback | None) -> Finding:
+    return Finding(
+        outcome=signature.outcome,
+        role=signature.role,
+        position=line.number,
+        text=line.text,
+        detail=signature.detail,
+        advice=signature.advice,
+        conclusion=signature.conclusion,
+        thread=block.thread if block else "",
+        names=tuple(names.items()),
+        frames=block.frames if block else (),
+    )
+
+
+def _unknown_exception(line: Line, block: Traceback) -> Finding:
+    """An exception that the table does not know: of the run's own code, or of a library and then an open question."""
+    own = bool(block.frames) and not any(part in block.frames[-1] for part in _LIBRARY_PARTS)
+    name = OutcomeName.HARNESS_ERROR if own and not block.thread else OutcomeName.UNKNOWN
+    return Finding(
+        outcome=Outcome(name=name),
+        role=Role.WRAPPER,
+        position=line.number,
+        text=line.text,
+        detail="exception",
+        thread=block.thread,
+        frames=block.frames,
+    )
+
+
+def _not_a_number(line: Line) -> Finding:
+    return Finding(
+        outcome=Outcome(name=OutcomeName.NAN_LOSS),
+        role=Role.NOTICE,
+        position=line.number,
+        text=line.text,
+        detail="loss_value",
+    )

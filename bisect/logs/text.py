@@ -1,0 +1,120 @@
+"""A log of any size as a bounded list of clean lines: no colours, no time stamps, no rank or pod prefixes.
+
+Knows nothing of what lines mean. The first megabytes and the end are kept whole; in between only lines of a shape
+(the line without its digits) that has not been seen often, because a log of gigabytes is mostly one line repeated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+WHOLE_CHARACTERS = 4_000_000
+SHAPE_REPEATS = 8
+SHAPE_LENGTH = 200
+MAX_LINES = 120_000
+TAIL_LINES = 3_000
+LINE_LENGTH = 8_000
+
+_ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_NO_DIGITS = {ord(digit): None for digit in "0123456789"}
+_ALARM = re.compile(
+    r"err|exception|fail|fatal|warn|detected|killed|signal|nan\b|\binf\b|timeout|timed out|no space|symbol|cannot|"
+    r"traceback|abort|xid|oom|memory|mismatch|limit|deadlock|unsatisf|not found|driver|capab",
+    re.IGNORECASE,
+)
+_PREFIX = re.compile(
+    r"""\s*(?:
+      \[?\d{4}-\d\d-\d\d[T\x20_]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?:?   # 2026-11-29 12:00:01,123
+    | \[?\d\d/\d\d/\d\d(?:\d\d)?[\x20-]\d\d:\d\d:\d\d(?:[.,]\d+)?\]?:?
+    | (?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\s+\d+\s\d\d:\d\d:\d\d\s[\w.-]+\s(?=kernel|\w+\[)
+    | kernel:
+    | \[\s*\d+\.\d+\]                                              # dmesg
+    | \[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?
+    | [IWEF]\d{4}\s\d\d:\d\d:\d\d(?:\.\d+)?\s+\d+\s+\S+?:\d+\]     # W1129 12:00:01.1 77 torch/_dynamo/x.py:10]
+    | \[[\w-]{0,20}(?:rank|worker|default|thread|drafter|target|gpu|node|pod)[\s:=_-]?\d+\]:?
+    | (?:rank|node|gpu)[\s:=_-]?\d+\s*[:|]
+    | \((?:[\w.-]+\s)?(?:pid|rank|ip)=[^)]*\)                       # (TrainWorker pid=1, ip=10.0.0.1)
+    | \[\d{1,5}\][:|]?(?=\s)
+    | \d{1,4}:(?=\s)                                               # srun --label
+    | [a-z][\w.-]{0,38}[-_]\d+\s+\|(?=\s)                          # docker compose
+    )\s?""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line: its number in the log (from 1), and its text without colours and prefixes."""
+
+    number: int
+    text: str
+
+
+def clean(text: str) -> str:
+    """A line without escapes, control characters and the prefixes that launchers and loggers put before it."""
+    text = _CONTROLS.sub("", _ESCAPES.sub("", text[:LINE_LENGTH])).rstrip()
+    for _ in range(6):
+        match = _PREFIX.match(text)
+        if match is None or match.end() == 0:
+            break
+        text = text[match.end() :]
+    return text
+
+
+def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
+    """The lines of a log, bounded in number, in their order."""
+    kept: list[Line] = []
+    tail: deque[tuple[int, str]] = deque(maxlen=TAIL_LINES)
+    shapes: Counter[str] = Counter()
+    characters = 0
+    for number, raw in enumerate(_raw_lines(chunks), start=1):
+        characters += len(raw)
+        if characters > WHOLE_CHARACTERS:
+            tail.append((number, raw))
+            if not _is_new(raw, shapes=shapes, num_kept=len(kept)):
+                continue
+        kept.extend(Line(number, text) for text in _pieces(raw))
+    last = kept[-1].number if kept else 0
+    missing = (Line(number, text) for number, raw in tail if number > last for text in _pieces(raw))
+    return (*kept, *missing)
+
+
+def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
+    shape = raw[:SHAPE_LENGTH].translate(_NO_DIGITS)
+    shapes[shape] += 1
+    if shapes[shape] > SHAPE_REPEATS or num_kept >= MAX_LINES:
+        return False
+    if len(shapes) > MAX_LINES:
+        shapes.clear()
+    return num_kept < MAX_LINES // 2 or _ALARM.search(raw) is not None
+
+
+def _pieces(raw: str) -> Iterator[str]:
+    """A structured record holds its newlines escaped; each becomes a line, so that a traceback in it can be read."""
+    if "\\n" in raw and raw.lstrip().startswith("{"):
+        yield from (clean(piece) for piece in raw.split("\\n"))
+    else:
+        yield clean(raw)
+
+
+def _raw_lines(chunks: Iterable[str]) -> Iterator[str]:
+    """Split at newlines and at the carriage returns of progress bars; a line without an end is cut."""
+    rest = ""
+    for chunk in chunks:
+        text = rest + chunk
+        held = "\r" if text.endswith("\r") else ""  # the newline may begin the next chunk
+        *lines, rest = text[: len(text) - len(held)].replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        yield from lines
+        while len(rest) > LINE_LENGTH:
+            yield rest[:LINE_LENGTH]
+            rest = rest[LINE_LENGTH:]
+        rest += held
+    if rest.strip("\r"):
+        yield rest.strip("\r")

@@ -1,0 +1,115 @@
+"""From findings to what they mean together: race or not a race, survived or fatal, the installer's last word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from .model import Outcome, OutcomeName
+from .signatures import Role
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .logs.findings import Finding
+
+_SURVIVABLE = frozenset(
+    {
+        OutcomeName.IMPORT_BROKEN, OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.INCONSISTENT_ENV,
+        OutcomeName.LIBRARY_MIX, OutcomeName.NOT_PUBLISHED, OutcomeName.RESOLUTION_CONFLICT, OutcomeName.HARNESS_ERROR,
+        OutcomeName.NO_GPU, OutcomeName.TOOL_TOO_OLD,
+    }
+)  # fmt: skip
+"""Failures that, followed by training steps, did not stop anything: an optional package, a retried download."""
+
+_COMPILER_PATHS = (
+    "torch/_dynamo",
+    "torch/_inductor",
+    "torch/_functorch",
+    "torch/fx",
+    "torch/_subclasses",
+    "torch/_higher_order_ops",
+    "triton/",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """What is known of the run beside its findings."""
+
+    num_threads: int | None
+    control: str
+    last_step: int
+    thread_evidence: bool
+    compiled: bool
+
+    @property
+    def single(self) -> bool:
+        """Whether one thread is enough to show the failure: then it is no race."""
+        if self.control:
+            return self.control == "failed"
+        return self.num_threads == 1
+
+
+def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
+    """Every finding in its final form; those that mean nothing are gone."""
+    recomputed = _only_in_recomputation(findings, circumstances)
+    settled = (_settle_one(finding, circumstances, recomputed=recomputed) for finding in findings)
+    return tuple(finding for finding in settled if finding is not None)
+
+
+def _settle_one(  # noqa: PLR0911  (one case each)
+    finding: Finding, circumstances: Circumstances, *, recomputed: bool
+) -> Finding | None:
+    name = finding.outcome.name
+    if name is OutcomeName.OK:
+        return None
+    if name is OutcomeName.NOTHING_COMPILED and circumstances.compiled:
+        return None
+    if name is OutcomeName.FX_FLAG_RACE and (circumstances.single or recomputed):
+        detail = "recompute" if recomputed else finding.detail
+        return replace(finding, outcome=Outcome(name=OutcomeName.NESTED_FX), detail=detail)
+    if name is OutcomeName.OTHER_THREAD_RACE and circumstances.single:
+        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), detail=finding.outcome.kind)
+    if finding.outcome.kind == "mask_metadata" and finding.frames and not _in_compiler(finding):
+        return replace(finding, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="exception")
+    if name in (OutcomeName.COMPILE_ERROR, OutcomeName.UNKNOWN):
+        return _thread_compile(finding, circumstances)
+    if name in _SURVIVABLE and finding.role < Role.EXIT and finding.position < circumstances.last_step:
+        return replace(finding, role=Role.REMARK)
+    return finding
+
+
+def _in_compiler(finding: Finding) -> bool:
+    return any(path in frame for frame in finding.frames for path in (*_COMPILER_PATHS, "flex_attention"))
+
+
+def _only_in_recomputation(findings: Sequence[Finding], circumstances: Circumstances) -> bool:
+    """Whether the FX message came only out of a checkpoint's recomputation, with no sign of a second thread.
+
+    Threads that die there while others live are the race as well; without them, and without a clean control, the
+    same message is what a single thread shows too (pytorch/pytorch#179614).
+    """
+    fx = [finding for finding in findings if finding.outcome.name is OutcomeName.FX_FLAG_RACE]
+    if not fx or circumstances.control or circumstances.thread_evidence or (circumstances.num_threads or 0) > 1:
+        return False
+    return all(any("torch/utils/checkpoint" in frame for frame in finding.frames) for finding in fx)
+
+
+def _thread_compile(finding: Finding, circumstances: Circumstances) -> Finding:
+    """A compiler error in one of several threads, where one thread alone is clean, is a race without a name yet."""
+    several = (circumstances.num_threads or 0) > 1 or circumstances.thread_evidence
+    in_compiler = finding.outcome.name is OutcomeName.COMPILE_ERROR or _in_compiler(finding)
+    suspicious = circumstances.control == "clean" or (finding.thread and finding.outcome.name is OutcomeName.UNKNOWN)
+    if several and in_compiler and suspicious and not circumstances.single and finding.detail != "jit_trace":
+        kind = _kind_by_place(finding.frames[-1] if finding.frames else "")
+        return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)
+    if finding.outcome.name is OutcomeName.UNKNOWN and in_compiler:
+        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
+    return finding
+
+
+def _kind_by_place(frame: str) -> str:
+    if "triton/" in frame:
+        return "triton_autotune" if "autotuner" in frame else "triton_jit"
+    return "compile"

@@ -1,0 +1,151 @@
+"""How processes end and hang, what the numbers say, and mistakes of the harness itself."""
+
+from __future__ import annotations
+
+from ..model import Conclusion
+from .rule import Role, rule
+
+HANGS = (
+    rule(
+        "hang(nccl_watchdog)",
+        r"Watchdog caught collective operation timeout|watchdog (?:thread )?got stuck|HeartbeatMonitor|heartbeat monitor timed out"
+        r"|collective (?:operation )?time(?:d )?out|NCCL.{0,40}\btimed? ?out\b|Some NCCL operations have failed or timed out"
+        r"|Timed out waiting \d+ ?ms for (?:recv|send)|monitoredBarrier|watchdog timeout!",
+        "watchdog|heartbeatmonitor|heartbeat monitor|collective|nccl|timed out waiting|monitoredbarrier",
+        source="pytorch/pytorch#97191, #118369; snowflakedb/ArcticTraining#219",
+        example="[E ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=71)",
+        role=Role.SYMPTOM,
+        unless=r"timeout(?:[ _](?:is )?set|[ _]?s(?:ec)?\b|[ _]ms)\s*(?:to|[:=])|TIMEOUT=|HEARTBEAT_TIMEOUT_SEC",
+    ),
+    rule(
+        "hang(deadlock)",
+        r"\bdeadlock(?:ed)?\b (?:detected|avoided|between)|(?:potential|possible|detected|suspected) (?:a )?deadlock|resource deadlock"
+        r"|waiting for (?:the )?GIL|_DeadlockError|deadlock detected",
+        "deadlock|waiting for the gil|waiting for gil",
+        source="pytorch/pytorch#109074, CPython importlib._bootstrap",
+        example="py-spy: 3 threads waiting for the GIL, possible deadlock",
+        role=Role.SYMPTOM,
+    ),
+    rule(
+        "hang(deadline)",
+        r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!|no (?:heartbeat|progress|output) (?:for|in|since) [\d.]+ ?(?:s|sec|seconds|min|minutes|h)?"
+        r"|heartbeat (?:lost|stopped|missed|deadline|timeout)|DUE TO TIME LIMIT|(?:hang|hung|stuck|stall(?:ed)?) (?:detected|task)"
+        r"|killed (?:after|by) (?:the )?(?:timeout|deadline)|(?:deadline|time limit|walltime) (?:exceeded|reached|expired)"
+        r"|subprocess\.TimeoutExpired|timed out after [\d.]+|blocked for more than \d+ seconds|Signals\.SIGALRM",
+        "timeout (|no heartbeat|no progress|no output|heartbeat|time limit|detected|hung|killed|deadline|walltime"
+        "|timeoutexpired|timed out after|blocked for more|sigalrm",
+        source="faulthandler, Slurm, coreutils timeout, subprocess",
+        example="Timeout (0:10:00)!",
+        role=Role.SYMPTOM,
+        unless=r"https?://|ReadTimeout|HTTPSConnectionPool|pip\b|heartbeat_timeout|retry",
+    ),
+)
+
+ENDINGS = (
+    rule(
+        "segfault",
+        r"segmentation fault|\bSIGSEGV\b|segfault at|Fatal Python error: Segmentation|exit ?code\s*:?\s*-11\b|\bsignal:? 11\b",
+        "segmentation fault|sigsegv|segfault at|-11|signal 11|signal: 11",
+        source="bash, faulthandler, torchrun",
+        example="Fatal Python error: Segmentation fault",
+        role=Role.ENDING,
+    ),
+    rule(
+        "abort",
+        r"Fatal Python error|\bAborted\b(?: \(core dumped\))?$|\bSIGABRT\b|terminate called (?:after|without|recursively)"
+        r"|double free or corruption|free\(\): invalid|corrupted (?:size|double-linked|unsorted)|malloc\(\): |munmap_chunk\(\)"
+        r"|pure virtual method called|exit ?code\s*:?\s*-6\b|\bsignal:? 6\b|stack smashing detected|: Assertion [`'].*failed\.$"
+        r"|floating point exception|\bSIGFPE\b|Aborted \(core",
+        "fatal python error|aborted|sigabrt|terminate called|free|corrupted|malloc()|munmap_chunk|virtual method|-6"
+        "|signal 6|signal: 6|smashing|assertion|floating point exception|sigfpe",
+        source="glibc, bash, libstdc++",
+        example="terminate called after throwing an instance of 'c10::Error'",
+        role=Role.ENDING,
+        unless=r"(?:Transaction|Upload|request|Download) aborted",
+    ),
+    rule(
+        "harness_error",
+        r"insufficient shared memory|Unexpected bus error encountered in worker|unable to (?:open|allocate|write to) (?:shared memory|file </torch_)"
+        r"|shm_open|/dev/shm.{0,60}(?:No space|full|too small|exceeded)|unable to mmap \d+ bytes",
+        "shared memory|bus error encountered|shm_open|/dev/shm|unable to mmap|unable to open",
+        source="pytorch/pytorch#5040, open-mmlab/mmdetection#1997",
+        example="ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
+        detail="shared_memory",
+        advice="Give the container more shared memory (--shm-size=8g or --ipc=host) and run again.",
+        conclusion=Conclusion.RETRY,
+    ),
+    rule(
+        "segfault",
+        r"\bbus error\b|\bSIGBUS\b",
+        "bus error|sigbus",
+        source="bash",
+        example="Bus error (core dumped)",
+        role=Role.ENDING,
+        detail="bus_error",
+    ),
+    rule(
+        "harness_error",
+        r"preempt(?:ed|ion)|\bPREEMPTED\b|lost connection to|Connection (?:to \S+ )?closed by remote host|node .{0,30}(?:went away|drained)"
+        r"|spot instance|requeue",
+        "preempt|lost connection|closed by remote|went away|drained|spot instance|requeue",
+        source="google/syzkaller#4888, Slurm",
+        example="slurmstepd: error: *** JOB 77 ON node01 CANCELLED AT 2026-10-01T10:00:00 DUE TO PREEMPTION ***",
+        detail="lost_machine",
+        advice="The machine went away; run again.",
+        conclusion=Conclusion.RETRY,
+        unless=r"preemption (?:mode|enabled|disabled)|requeue\s*[:=]",
+    ),
+    rule(
+        "out_of_memory(host)",
+        r"^Killed$|\d+ Killed\b|exit ?code\s*:?\s*-9\b|\bSIGKILL\b|\bsignal:? 9\b",
+        "killed|-9|sigkill|signal 9|signal: 9",
+        source="bash, torchrun",
+        example="Killed",
+        role=Role.ENDING,
+    ),
+    rule(
+        "harness_error",
+        r"^KeyboardInterrupt|\bSIGINT\b.{0,30}(?:received|closing)|^\^C",
+        "keyboardinterrupt|sigint|^c",
+        source="CPython",
+        example="KeyboardInterrupt",
+        role=Role.ENDING,
+        detail="interrupted",
+        conclusion=Conclusion.RETRY,
+    ),
+    rule(
+        "harness_error",
+        r"address already in use|EADDRINUSE|RendezvousConnectionError|RendezvousTimeoutError"
+        r"|(?:TCPStore|c10d|rendezvous|MASTER_ADDR|client socket).{0,120}(?:refused|timed out|failed to connect|has failed)",
+        "already in use|eaddrinuse|rendezvous|tcpstore|c10d|master_addr|client socket",
+        source="torch/distributed",
+        example="RuntimeError: The server socket has failed to listen on any local network address: Address already in use",
+        detail="rendezvous",
+        conclusion=Conclusion.RETRY,
+    ),
+)
+
+NUMBERS = (
+    rule(
+        "nan_loss",
+        r"loss (?:is|became|was|went|turned) (?:a )?(?:nan|inf|non-finite|not finite)|non-?finite (?:training |train )?loss"
+        r"|nan (?:loss|detected in (?:the )?loss)\b|returned nan values in its|(?:nan|inf) (?:or inf )?(?:detected|found|encountered) in (?:the )?(?:loss|gradients?)"
+        r"|loss (?:has )?diverged to (?:nan|inf)",
+        "nan|inf|non-finite|nonfinite|not finite",
+        source="pytorch/pytorch#136232, #186775; torch.autograd anomaly mode",
+        example="Loss is nan, stopping training",
+        role=Role.NOTICE,
+        unless=r"(?:nan_loss|check|skip|detect)\w*\s*[=:]\s*(?:true|false|on|off|0|1)",
+    ),
+    rule(
+        "numeric_mismatch",
+        r"Tensor-likes are not (?:close|equal)|Mismatched elements: [1-9]|(?:accuracy|AccuracyError|Bad accuracy detected)\b.{0,20}(?:fail|mismatch|detected)"
+        r"|(?:loss(?:es)?|outputs?|gradients?|logits|results?)\b.{0,60}\b(?:differs?|mismatch(?:es)?|diverges?d?|deviates?)\b"
+        r".{0,40}\b(?:control|reference|baseline|eager|expected|1-thread|single[- ]thread)"
+        r"|(?:numeric|numerical|loss|correctness) mismatch|correctness check.{0,40}MISMATCH",
+        "not close|not equal|mismatch|accuracy|differ|diverge|deviate",
+        source="pytorch/pytorch#187589, torch.testing",
+        example="loss of thread 2 differs from the 1-thread control: 5.91 against 5.32",
+        unless=r"hash|sha256|version mismatch|tolerance ok",
+    ),
+)
