@@ -6,6 +6,7 @@ ask it what it is, compare, and only then give it its name. Nothing half-made is
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from dataclasses import dataclass, replace
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 from . import backend, interpreter, machine, resolve, uv, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
-from .lock import Lock, Pin, pins_digest, to_toml
+from .index import Target
+from .lock import Lock, Pin, from_toml, pins_digest, to_toml
 from .spec import Channel, Definition
 from .store import Entry, Store, size
 
@@ -134,6 +136,15 @@ def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
     except (CannotBuildError, CannotRunError):
         return None
     return Store(settings.store).read(pins_digest(pins, interpreter=python.identity))
+
+
+def pins_of(directory: Path) -> tuple[Pin, ...]:
+    """What a finished environment was installed from, by the lock that lies in it."""
+    path = directory / "pylock.toml"
+    entry = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
+    _, version, architecture = entry["interpreter"].split("-", maxsplit=2)
+    target = Target(python=".".join(version.split(".")[:2]), architecture=architecture, glibc=machine.glibc() or "2.17")
+    return from_toml(path.read_text(encoding="utf-8"), origin=str(path)).select(target)
 
 
 def _refuse_unsupported(definition: Definition) -> None:

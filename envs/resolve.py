@@ -49,8 +49,17 @@ def lock_for(definition: spec.Definition, settings: Settings) -> lock.Lock:
     known = known_lock(definition, settings)
     if known is not None:
         return known
-    pinned = definition if definition.torch else newest(definition, settings)
-    return lock_now(pinned, settings)
+    return lock_now(pinned(definition, settings), settings)
+
+
+def pinned(definition: spec.Definition, settings: Settings) -> spec.Definition:
+    """The definition with an exact version of torch."""
+    return definition if definition.torch else newest(definition, settings)
+
+
+def resolved_path(definition: spec.Definition, settings: Settings) -> Path:
+    """Where `lock_now` keeps the lock of a definition with an exact version."""
+    return Store(settings.store).resolved(_resolution(definition, settings))
 
 
 def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | None:

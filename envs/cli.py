@@ -1,0 +1,339 @@
+"""`python -m envs`: stdout is data, everything else goes to stderr, errors are one line and a hint."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tabulate import tabulate
+
+from . import build, lock, resolve, settings, spec, verify
+from .errors import CannotBuildError, ToolError, UsageError
+from .store import Entry, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .settings import Settings
+
+SCHEMA = 1
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command line and return its exit code."""
+    arguments = _parser().parse_args(argv)
+    command: Callable[[argparse.Namespace, Settings], int] = arguments.command
+    try:
+        return command(arguments, settings.from_arguments(arguments, os.environ))
+    except ToolError as error:
+        _say(f"error: {error.message}")
+        if error.hint:
+            _say(f"hint: {error.hint}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        _say("interrupted; nothing half-made was left")
+        return 130
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m envs",
+        description="Make environments with a real torch, prove what they are, and keep them in a store.",
+        epilog="example: python -m envs build cu130",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(name: str, command: Callable[[argparse.Namespace, Settings], int], text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("--json", action="store_true", help="print JSON")
+        settings.add_arguments(sub)
+        sub.set_defaults(command=command)
+        return sub
+
+    add("list", _list, "list the definitions and what is built")
+    sub = add("lock", _lock, "resolve definitions again and write their locks")
+    sub.add_argument("names", nargs="+", metavar="NAME", help="definition, or path of a TOML file")
+    sub.add_argument("--output", metavar="FILE", help="write the lock there (one NAME only)")
+    sub.add_argument("--check", action="store_true", help="change nothing; say whether the committed lock fits")
+    sub = add("build", _build, "build an environment unless it is in the store")
+    sub.add_argument("name", metavar="NAME", help="definition, or path of a TOML file")
+    sub.add_argument("--torch", metavar="VERSION", default="", help="another version of torch")
+    sub.add_argument("--cuda", metavar="TAG", default="", help="another CUDA variant, with --torch")
+    sub.add_argument("--date", metavar="YYYYMMDD", default="", help="the nightly of that date")
+    sub.add_argument("--dry-run", action="store_true", help="say what it would take")
+    sub = add("path", _path, "print the directory of a built environment")
+    sub.add_argument("name", metavar="NAME")
+    sub = add("verify", _verify, "hash every installed file against RECORD and list what does not belong")
+    sub.add_argument("name", metavar="NAME", help="built environment, or the directory of any virtual environment")
+    sub = add("prune", _prune, "remove what killed builds left, and environments on request")
+    sub.add_argument("names", nargs="*", metavar="NAME", help="environments to remove")
+    sub.add_argument("--max-size", metavar="SIZE", help="remove the least recently used until the rest fits (50G)")
+    sub.add_argument("--all", action="store_true", help="remove every environment")
+    sub.add_argument("--dry-run", action="store_true", help="only say what would be removed")
+    return parser
+
+
+def _list(arguments: argparse.Namespace, chosen: Settings) -> int:
+    rows = [_definition_row(definition, chosen) for definition in spec.shipped()]
+    entries = [_entry_row(entry, chosen) for entry in Store(chosen.store).entries()]
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, "definitions": rows, "environments": entries})
+    table = [(row["name"], row["torch"] or "newest", row["cuda"], row["state"], row["summary"]) for row in rows]
+    print(tabulate(table, headers=("name", "torch", "cuda", "state", "what")))  # noqa: T201
+    own = {row["digest"] for row in rows}
+    others = [
+        (item["name"], item["torch"], item["cuda"], _gb(item["bytes"]), item["path"])
+        for item in entries
+        if item["digest"] not in own
+    ]
+    if others:
+        print(f"\n{tabulate(others, headers=('also built', 'torch', 'cuda', 'size', 'path'))}")  # noqa: T201
+    return 0
+
+
+def _definition_row(definition: spec.Definition, chosen: Settings) -> dict[str, Any]:
+    entry = build.entry_of(definition, chosen)
+    locked = (resolve.LOCKS / f"pylock.{definition.name}.toml").exists()
+    return {
+        "name": definition.name,
+        "summary": definition.summary,
+        "torch": definition.torch,
+        "cuda": definition.cuda,
+        "channel": str(definition.channel),
+        "python": list(definition.pythons),
+        "state": "built" if entry else "locked" if locked else "not locked",
+        "digest": entry.digest if entry else "",
+        "path": str(Store(chosen.store).directory(entry.digest)) if entry else "",
+        "bytes": entry.bytes if entry else 0,
+    }
+
+
+def _entry_row(entry: Entry, chosen: Settings) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "torch": entry.fingerprint.torch or entry.torch,
+        "cuda": entry.cuda,
+        "interpreter": entry.interpreter,
+        "digest": entry.digest,
+        "path": str(Store(chosen.store).directory(entry.digest)),
+        "bytes": entry.bytes,
+    }
+
+
+def _lock(arguments: argparse.Namespace, chosen: Settings) -> int:
+    if arguments.output and len(arguments.names) > 1:
+        raise UsageError("--output takes the lock of one definition", hint="give one NAME")
+    rows = []
+    for name in arguments.names:
+        definition = spec.load(name)
+        if arguments.check:
+            resolved, path = _checked(definition)
+        else:
+            _say(f"resolving {definition.name}")
+            resolved, path = _resolved(definition, chosen, arguments.output)
+        rows.append({"name": definition.name, "path": path, "digest": resolved.digest, "lock": asdict(resolved)})
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, "locks": rows})
+    for row in rows:
+        print(row["path"])  # noqa: T201
+    return 0
+
+
+def _checked(definition: spec.Definition) -> tuple[lock.Lock, str]:
+    found = resolve.committed_lock(definition)
+    if found is None:
+        raise UsageError(f"{definition.name} has no committed lock", hint=f"python -m envs lock {definition.name}")
+    return found, str(resolve.LOCKS / f"pylock.{definition.name}.toml")
+
+
+def _resolved(definition: spec.Definition, chosen: Settings, output: str | None) -> tuple[lock.Lock, str]:
+    """Resolve and write: beside the shipped definitions for a shipped release, else to the file, else to the store."""
+    shipped = definition.name in {item.name for item in spec.shipped()}
+    replaced = chosen.index or chosen.wheelhouse
+    if shipped and definition.torch and not output and not replaced:
+        resolved = resolve.lock_universal(definition, chosen)
+        path = resolve.LOCKS / f"pylock.{definition.name}.toml"
+    else:
+        resolved = resolve.lock_now(resolve.pinned(definition, chosen), chosen)
+        path = Path(output) if output else resolve.resolved_path(resolve.pinned(definition, chosen), chosen)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(lock.to_toml(resolved), encoding="utf-8")
+    return resolved, str(path)
+
+
+def _build(arguments: argparse.Namespace, chosen: Settings) -> int:
+    definition = spec.load(arguments.name)
+    if arguments.torch:
+        definition = spec.with_torch(definition, version=arguments.torch, cuda=arguments.cuda)
+    elif arguments.cuda:
+        raise UsageError("--cuda needs --torch", hint="which version of torch for that variant?")
+    if arguments.date:
+        definition = resolve.newest(definition, chosen, date=arguments.date)
+    if arguments.dry_run:
+        return _dry_run(arguments, definition, chosen)
+    built = build.build(definition, chosen, report=_say)
+    if arguments.json:
+        return _print_json(
+            {
+                "schema": SCHEMA,
+                "name": built.name,
+                "digest": built.digest,
+                "path": str(built.path),
+                "python": str(built.python),
+                "cached": built.cached,
+                "seconds": built.seconds,
+                "fingerprint": built.fingerprint.as_json(),
+            }
+        )
+    print(built.path)  # noqa: T201
+    said = built.fingerprint
+    _say(
+        f"torch {said.torch or said.torch_error} (CUDA {said.cuda or '?'}, {said.git_version[:11] or '?'}), "
+        f"Python {said.python}, {'ready' if built.cached else 'built'} in {built.seconds:.1f} s"
+    )
+    return 0
+
+
+def _dry_run(arguments: argparse.Namespace, definition: spec.Definition, chosen: Settings) -> int:
+    needs = build.estimate(resolve.lock_for(definition, chosen), chosen)
+    built = build.is_built(definition, chosen)
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, "name": definition.name, "built": built, **asdict(needs)})
+    _say(
+        f"{definition.name}: {'built already; ' if built else ''}at most {_gb(needs.download_bytes)} to download, "
+        f"about {_gb(needs.disk_bytes)} on disk"
+    )
+    return 0
+
+
+def _path(arguments: argparse.Namespace, chosen: Settings) -> int:
+    entry = _built_entry(arguments.name, chosen)
+    store = Store(chosen.store)
+    if arguments.json:
+        row = {"python": str(store.python(entry.digest)), **_entry_row(entry, chosen)}
+        return _print_json({"schema": SCHEMA, **row})
+    print(store.directory(entry.digest))  # noqa: T201
+    return 0
+
+
+def _verify(arguments: argparse.Namespace, chosen: Settings) -> int:
+    """Exit code 3 when the environment contradicts its own records."""
+    if (Path(arguments.name) / "pyvenv.cfg").exists():
+        found = verify.verify(Path(arguments.name).resolve())
+    else:
+        directory = Store(chosen.store).directory(_built_entry(arguments.name, chosen).digest)
+        found = verify.verify(directory / "venv", memory=directory / "verified.json", pins=build.pins_of(directory))
+    if arguments.json:
+        _print_json(_verification_json(arguments.name, found))
+    else:
+        _print_verification(arguments.name, found)
+    return 0 if found.ok else 3
+
+
+def _verification_json(name: str, found: verify.Verification) -> dict[str, Any]:
+    groups: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in verify.Kind}
+    for finding in found.findings:
+        groups[finding.kind].append(
+            {"path": finding.path, "owners": list(finding.owners), "detail": finding.detail, "fault": finding.fault}
+        )
+    return {
+        "schema": SCHEMA,
+        "environment": name,
+        "ok": found.ok,
+        "files": found.files,
+        "bytes": found.bytes,
+        "hashed": found.hashed,
+        "seconds": found.seconds,
+        **groups,
+    }
+
+
+def _print_verification(name: str, found: verify.Verification) -> None:
+    faults = sum(finding.fault for finding in found.findings)
+    verdict = "as recorded" if found.ok else f"NOT as recorded: {faults} findings"
+    print(f"{name}: {verdict} ({found.files} files, {_gb(found.bytes)}, {found.seconds:.1f} s)")  # noqa: T201
+    for finding in found.findings:
+        owners = f" ({', '.join(finding.owners)})" if finding.owners else ""
+        print(f"  {finding.kind}: {finding.path}{owners}{': ' if finding.detail else ''}{finding.detail}")  # noqa: T201
+
+
+def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:
+    store = Store(chosen.store)
+    entries = store.entries()
+    doomed = _doomed(entries, arguments, chosen)
+    removed = [entry for entry in doomed if arguments.dry_run or store.remove(entry.digest)]
+    leftovers = 0 if arguments.dry_run else store.remove_leftovers()
+    kept = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in removed)
+    if arguments.json:
+        rows = [_entry_row(entry, chosen) for entry in removed]
+        return _print_json(
+            {
+                "schema": SCHEMA,
+                "removed": rows,
+                "leftovers": leftovers,
+                "kept_bytes": kept,
+                "dry_run": arguments.dry_run,
+            }
+        )
+    verb = "would remove" if arguments.dry_run else "removed"
+    for entry in removed:
+        print(f"{verb} {entry.name} torch {entry.torch} {entry.cuda}, {_gb(entry.bytes)}")  # noqa: T201
+    _say(f"{verb} {len(removed)} environments and {leftovers} unfinished builds; {_gb(kept)} remain")
+    return 0
+
+
+def _doomed(entries: tuple[Entry, ...], arguments: argparse.Namespace, chosen: Settings) -> list[Entry]:
+    """Named ones, all of them, or the least recently used ones until the rest fits."""
+    if arguments.all:
+        return list(entries)
+    named = {_built_entry(name, chosen).digest for name in arguments.names}
+    doomed = [entry for entry in entries if entry.digest in named]
+    if arguments.max_size:
+        limit = _bytes(arguments.max_size)
+        rest = [entry for entry in entries if entry.digest not in named]
+        total = sum(entry.bytes for entry in rest)
+        for entry in rest:
+            if total <= limit:
+                break
+            doomed.append(entry)
+            total -= entry.bytes
+    return doomed
+
+
+def _built_entry(name: str, chosen: Settings) -> Entry:
+    """A built environment by the name of its definition, or by the start of its digest."""
+    entries = Store(chosen.store).entries()
+    matching = [entry for entry in entries if entry.name == name or (len(name) >= 6 and entry.digest.startswith(name))]
+    if matching:
+        return matching[-1]
+    entry = build.entry_of(spec.load(name), chosen)
+    if entry is None:
+        raise CannotBuildError(f"{name} is not built", hint=f"python -m envs build {name}")
+    return entry
+
+
+def _bytes(text: str) -> int:
+    number, unit = text.upper().removesuffix("B").rstrip("KMGT"), text.upper().removesuffix("B")[-1:]
+    try:
+        return int(float(number) * _UNITS[unit if unit in "KMGT" else ""])
+    except ValueError:
+        raise UsageError(f"{text!r} is not a size", hint="write it like 50G") from None
+
+
+def _print_json(value: Any) -> int:  # noqa: ANN401  (anything JSON can spell)
+    print(json.dumps(value, indent=1, default=str))  # noqa: T201
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201
+
+
+def _gb(count: int) -> str:
+    return f"{count / 1e9:.1f} GB"

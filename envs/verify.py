@@ -1,0 +1,362 @@
+"""What a freeze does not see: files changed, deleted, owned twice or by nobody, and code that runs at every start.
+
+Every file is hashed against the RECORD of the distribution that owns it. Hashes are remembered by size, time of
+change and inode, so that a second look at an unchanged environment costs only the listing.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import json
+import os
+import re
+import time
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from .lock import Pin
+
+_WORKERS = 4
+# What `uv venv` and `python -m venv` put there themselves.
+_OWN_BIN = re.compile(
+    r"(python[\d.]*|activate.*|deactivate.*|pydoc\.bat|Activate\.ps1|pip[\d.]*|wheel)\Z", re.IGNORECASE
+)
+_OWN_TOP = frozenset({"pyvenv.cfg", ".gitignore", ".lock", "CACHEDIR.TAG", "lib64"})
+_OWN_SITE = frozenset({"_virtualenv.py", "_virtualenv.pth"})
+_FAMILY = re.compile(r"(?P<name>nvidia-[a-z0-9-]+?)-cu(?P<major>\d\d)\Z")
+
+
+class Kind(StrEnum):
+    """What was found. The last two are told and are no fault by themselves."""
+
+    CHANGED = "changed"
+    MISSING = "missing"
+    DOUBLY_OWNED = "doubly_owned"
+    UNOWNED = "unowned"
+    NO_RECORD = "no_record"
+    SITECUSTOMIZE = "sitecustomize"
+    MIXED = "mixed"
+    UNEXPECTED = "unexpected"
+    PTH = "pth"
+    SHARED = "shared"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was found.
+
+    Attributes:
+        kind: what.
+        path: file, relative to the environment; or a distribution for `mixed` and `unexpected`.
+        owners: distributions whose RECORD lists the file, `name==version`.
+        detail: one line more.
+        fault: whether it makes the environment untrustworthy.
+    """
+
+    kind: Kind
+    path: str
+    owners: tuple[str, ...] = ()
+    detail: str = ""
+    fault: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """The outcome of one look at an environment.
+
+    Attributes:
+        findings: faults first, by kind and path.
+        files: files looked at.
+        bytes: their size.
+        hashed: files that had to be read.
+        seconds: time it took.
+    """
+
+    findings: tuple[Finding, ...]
+    files: int
+    bytes: int
+    hashed: int
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing found is a fault."""
+        return not any(finding.fault for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Recorded:
+    """One line of a RECORD: who claims the file, and the hash as `sha256=...` or empty."""
+
+    owner: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """A file as it lies there; equal values mean that its content was not changed through the file system."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Hashes:
+    """Remembered hashes of one environment, and how many had to be computed."""
+
+    path: Path | None
+    known: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
+    computed: int = 0
+
+
+def verify(environment: Path, *, memory: Path | None = None, pins: Sequence[Pin] = ()) -> Verification:
+    """Look at a virtual environment.
+
+    Args:
+        environment: directory with `pyvenv.cfg`.
+        memory: file that remembers hashes between calls.
+        pins: what should be installed; empty to leave that question out.
+    """
+    started = time.monotonic()
+    site = _site_packages(environment)
+    seen = dict(_walk(environment))
+    records, broken, installed = _records(site, environment)
+    hashes = _remembered(memory)
+    actual = _hash(environment, [path for path in records if path in seen], seen, hashes)
+    findings = [
+        *broken,
+        *_against_records(records, seen, actual),
+        *_unowned(records, seen, site.relative_to(environment)),
+        *_startup(environment, site, seen),
+        *_mixed(installed),
+        *(_unexpected(installed, pins) if pins else ()),
+    ]
+    _remember(hashes, actual, seen)
+    return Verification(
+        findings=tuple(sorted(findings, key=lambda item: (not item.fault, item.kind, item.path))),
+        files=len(seen),
+        bytes=sum(file.size for file in seen.values()),
+        hashed=hashes.computed,
+        seconds=round(time.monotonic() - started, 3),
+    )
+
+
+def _site_packages(environment: Path) -> Path:
+    found = sorted((environment / "lib").glob("python3*/site-packages"))
+    if not (environment / "pyvenv.cfg").exists() or not found:
+        raise UsageError(f"{environment} is not a virtual environment", hint="give the name of a built environment")
+    return found[0]
+
+
+def _walk(environment: Path) -> Iterator[tuple[str, _Seen]]:
+    """Every file of the environment by its relative path; directories behind links (`lib64`) only once."""
+    pending = [str(environment)]
+    cut = len(str(environment)) + 1
+    while pending:
+        try:
+            entries = os.scandir(pending.pop())
+        except FileNotFoundError:
+            continue
+        with entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    pending.append(entry.path)
+                else:
+                    status = entry.stat(follow_symlinks=False)
+                    yield (
+                        entry.path[cut:],
+                        _Seen(size=status.st_size, mtime_ns=status.st_mtime_ns, inode=status.st_ino),
+                    )
+
+
+def _records(
+    site: Path, environment: Path
+) -> tuple[dict[str, list[_Recorded]], list[Finding], tuple[tuple[str, str], ...]]:
+    """Who claims which file; what could not be read; and every distribution as (name, version)."""
+    claims: dict[str, list[_Recorded]] = defaultdict(list)
+    broken: list[Finding] = []
+    installed = []
+    base = str(site.relative_to(environment))
+    for info in sorted(site.glob("*.dist-info")):
+        name, _, version = info.name.removesuffix(".dist-info").partition("-")
+        installed.append((canonicalize_name(name), version))
+        owner = f"{canonicalize_name(name)}=={version}"
+        try:
+            with (info / "RECORD").open(encoding="utf-8", newline="") as file:
+                rows = [row for row in csv.reader(file) if row]
+        except (OSError, UnicodeDecodeError, csv.Error) as error:
+            broken.append(
+                Finding(kind=Kind.NO_RECORD, path=f"{base}/{info.name}/RECORD", owners=(owner,), detail=str(error))
+            )
+            continue
+        for row in rows:
+            path = os.path.normpath(f"{base}/{row[0]}")
+            claims[path].append(_Recorded(owner=owner, digest=row[1] if len(row) > 1 else ""))
+    return claims, broken, tuple(installed)
+
+
+def _against_records(
+    records: Mapping[str, list[_Recorded]], seen: Mapping[str, _Seen], actual: Mapping[str, str]
+) -> Iterator[Finding]:
+    """Changed, missing and shared files. The last installer wins, so a file with two owners fits one at most."""
+    for path, claims in records.items():
+        owners = tuple(dict.fromkeys(claim.owner for claim in claims))
+        expected = {claim.digest for claim in claims if claim.digest}
+        if len(owners) > 1:
+            same = len(expected) <= 1
+            yield Finding(
+                kind=Kind.SHARED if same else Kind.DOUBLY_OWNED,
+                path=path,
+                owners=owners,
+                detail="same content" if same else "different content: the last one installed wins",
+                fault=not same,
+            )
+        if path not in seen:
+            if not _is_bytecode(path):
+                yield Finding(kind=Kind.MISSING, path=path, owners=owners)
+        elif expected and actual[path] not in expected:
+            yield Finding(kind=Kind.CHANGED, path=path, owners=owners, detail=f"now {actual[path]}")
+
+
+def _unowned(records: Mapping[str, list[_Recorded]], seen: Mapping[str, _Seen], base: Path) -> Iterator[Finding]:
+    """Files nobody installed; bytecode of a source that is there is Python's own."""
+    for path in seen:
+        if path in records or _is_own(path, base):
+            continue
+        if _is_bytecode(path) and _source(path) in seen:
+            continue
+        yield Finding(kind=Kind.UNOWNED, path=path)
+
+
+def _startup(environment: Path, site: Path, seen: Mapping[str, _Seen]) -> Iterator[Finding]:
+    """Code that runs at every start of the interpreter, whoever owns it."""
+    base = str(site.relative_to(environment))
+    for path in seen:
+        directory, _, name = path.rpartition("/")
+        if directory != base:
+            continue
+        if name.endswith(".pth"):
+            text = (environment / path).read_text(encoding="utf-8", errors="replace").strip()
+            own = text == "import _virtualenv"
+            yield Finding(kind=Kind.PTH, path=path, detail="of the environment itself" if own else text, fault=False)
+        if name in ("sitecustomize.py", "usercustomize.py"):
+            yield Finding(kind=Kind.SITECUSTOMIZE, path=path, detail="runs at every start")
+    for name in ("sitecustomize", "usercustomize"):
+        if any(path.startswith(f"{base}/{name}/") for path in seen):
+            yield Finding(kind=Kind.SITECUSTOMIZE, path=f"{base}/{name}", detail="runs at every start")
+
+
+def _mixed(installed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """One CUDA library for two CUDA majors: the two share directories, and deleting one breaks the other."""
+    families: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for name, version in installed:
+        match = _FAMILY.match(name)
+        if match:
+            families[match["name"]].append((name, version))
+    for family, members in sorted(families.items()):
+        if len(members) > 1:
+            yield Finding(
+                kind=Kind.MIXED,
+                path=family,
+                owners=tuple(f"{name}=={version}" for name, version in sorted(members)),
+                detail="two CUDA majors of one library are installed; their files overwrite each other",
+            )
+
+
+def _unexpected(installed: Iterable[tuple[str, str]], pins: Sequence[Pin]) -> Iterator[Finding]:
+    """Distributions that differ from the lock: another version, not installed, or nobody asked for it."""
+    have = {name: version for name, version in installed}  # noqa: C416  (mypy knows the types this way)
+    wanted = {pin.name: pin.version for pin in pins}
+    for name in sorted(have.keys() | wanted.keys()):
+        if have.get(name) == wanted.get(name):
+            continue
+        if name not in have:
+            detail = f"locked {wanted[name]}, not installed"
+        elif name not in wanted:
+            detail = f"{have[name]} is installed and not in the lock"
+        else:
+            detail = f"locked {wanted[name]}, installed {have[name]}"
+        yield Finding(kind=Kind.UNEXPECTED, path=name, detail=detail)
+
+
+def _is_own(path: str, base: Path) -> bool:
+    directory, _, name = path.rpartition("/")
+    if not directory:
+        return name in _OWN_TOP
+    if directory == "bin":
+        return bool(_OWN_BIN.match(name))
+    if directory == str(base):
+        return name in _OWN_SITE
+    return False
+
+
+def _is_bytecode(path: str) -> bool:
+    return path.endswith(".pyc")
+
+
+def _source(path: str) -> str:
+    """`a/__pycache__/b.cpython-311.pyc` -> `a/b.py`."""
+    directory, _, name = path.rpartition("/")
+    return f"{directory.removesuffix('__pycache__')}{name.split('.')[0]}.py"
+
+
+def _hash(environment: Path, paths: Sequence[str], seen: Mapping[str, _Seen], hashes: _Hashes) -> dict[str, str]:
+    """The hash of every file in RECORD's spelling, read only when it is not remembered; biggest files first."""
+    actual = {}
+    unknown = []
+    for path in paths:
+        file = seen[path]
+        known = hashes.known.get(path)
+        if known is not None and known[:3] == (file.size, file.mtime_ns, file.inode):
+            actual[path] = known[3]
+        else:
+            unknown.append(path)
+    unknown.sort(key=lambda path: -seen[path].size)
+    hashes.computed = len(unknown)
+    with ThreadPoolExecutor(max_workers=min(_WORKERS, os.cpu_count() or 1)) as pool:
+        digests = pool.map(lambda path: _digest(environment / path), unknown)
+        actual.update(zip(unknown, digests, strict=True))
+    return actual
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        raw = hashlib.file_digest(file, "sha256").digest()
+    return f"sha256={base64.urlsafe_b64encode(raw).rstrip(b'=').decode()}"
+
+
+def _remembered(memory: Path | None) -> _Hashes:
+    """What was hashed before; an unreadable memory is no memory."""
+    if memory is None or not memory.exists():
+        return _Hashes(path=memory)
+    try:
+        table = json.loads(memory.read_text(encoding="utf-8"))
+        return _Hashes(path=memory, known={path: (*map(int, row[:3]), row[3]) for path, row in table.items()})
+    except (OSError, ValueError, TypeError, AttributeError, IndexError):
+        return _Hashes(path=memory)
+
+
+def _remember(hashes: _Hashes, actual: Mapping[str, str], seen: Mapping[str, _Seen]) -> None:
+    if hashes.path is None or not hashes.computed:
+        return
+    table = {path: (seen[path].size, seen[path].mtime_ns, seen[path].inode, digest) for path, digest in actual.items()}
+    temporary = hashes.path.with_suffix(f".{os.getpid()}")
+    try:
+        temporary.write_text(json.dumps(table), encoding="utf-8")
+        temporary.replace(hashes.path)
+    except OSError:
+        return
