@@ -67,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
     if rest and not getattr(module, "TAKES_REST", False):
         parser.error(f"{command} takes nothing after --")
     try:
-        args = parser.parse_args(options, argparse.Namespace(rest=rest))
+        args = parser.parse_args(options, argparse.Namespace(rest=rest, argv=tuple(argv[1:])))
         code: int = module.run(args, stdout=sys.stdout, stderr=sys.stderr)
     except ToolError as error:
         sys.stderr.write(f"error: {error.message}\n")

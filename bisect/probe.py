@@ -143,6 +143,23 @@ def run_once(
     )
 
 
+def load_record(directory: Path) -> RunRecord | None:
+    """The record of a run that ended, read back from its directory; None when it never ended."""
+    try:
+        ended = json.loads((directory / "record.json").read_text(encoding="utf-8"))["ended"]
+    except (FileNotFoundError, KeyError):
+        return None
+    return RunRecord(
+        directory=directory,
+        returncode=ended["returncode"],
+        timed_out=ended["timed_out"],
+        seconds=ended["seconds"],
+        result_path=directory / "result.json",
+        log_path=directory / "log.txt",
+        last_progress=ended["last_progress"],
+    )
+
+
 def stage(target: Path) -> str:
     """Copy the workload alone into `target`, so that a child never sees this repository; the code's digest."""
     shutil.copytree(_WORKLOAD, target / "dflash", ignore=shutil.ignore_patterns("__pycache__"))
@@ -158,10 +175,15 @@ def code_digest(folder: Path) -> str:
     return total.hexdigest()
 
 
+def without_credentials(text: str) -> str:
+    """The text without a user name and password in any URL."""
+    return _USERINFO.sub("(kept out)@", text)
+
+
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables with the values of secret-looking names, and credentials inside URLs, left out."""
     return {
-        name: "(kept out)" if _SECRET.search(name) else _USERINFO.sub("(kept out)@", value)
+        name: "(kept out)" if _SECRET.search(name) else without_credentials(value)
         for name, value in sorted(variables.items())
     }
 
@@ -252,7 +274,7 @@ def _record(
         "kind": request.kind.value,
         "environment": built.name,
         "digest": built.digest,
-        "argv": argv,
+        "argv": [without_credentials(word) for word in argv],
         "timeout_s": request.timeout_s,
         "signature": request.signature,
         "code_sha256": code,

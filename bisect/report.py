@@ -96,6 +96,12 @@ class Report:
         by_name = {row.name: row for row in self.rows}
         return by_name.get(self.step.last_good), by_name.get(self.step.first_bad)
 
+    @property
+    def in_time_order(self) -> tuple[Row | None, Row | None]:
+        """The two neighbours, the older one first."""
+        last_good, first_bad = self.neighbours
+        return (first_bad, last_good) if getattr(self.step, "direction", "") == "fix" else (last_good, first_bad)
+
 
 def rows_of(contents: Contents, step: Step) -> tuple[Row, ...]:
     """One row per planned candidate, with its observations counted."""
@@ -272,11 +278,9 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 def git_range(report: Report) -> str | None:
     """`old..new` of the two neighbours' commits in time order, or None where one is unknown."""
-    commits = [row.facts.get("git_version", "") if row else "" for row in report.neighbours]
+    commits = [row.facts.get("git_version", "") if row else "" for row in report.in_time_order]
     if not all(commits):
         return None
-    if getattr(report.step, "direction", "") == "fix":
-        commits.reverse()
     return f"{commits[0]}..{commits[1]}"
 
 

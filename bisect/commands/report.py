@@ -1,0 +1,34 @@
+"""`python -m bisect report DIR`: the report of a run directory, finished or not, from its journal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from ..report import as_json, markdown, render
+from ..searches import report_of
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run directory and the form."""
+    parser.epilog = "example: python -m bisect report runs/20261129T120000Z-torch-releases --markdown"
+    parser.add_argument("directory", metavar="DIR", help="the run directory of a search")
+    parser.add_argument("--json", action="store_true", help="the verdict as JSON")
+    parser.add_argument("--markdown", action="store_true", help="to paste into an issue")
+    parser.add_argument(
+        "--torch-repo", default="", metavar="DIR", help="a clone of pytorch: list the commits that matter"
+    )
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
+    """Print it; always 0, for the question asked here is what the journal says."""
+    report = report_of(Path(args.directory), torch_repo=args.torch_repo)
+    if args.json:
+        print(json.dumps(as_json(report), indent=1), file=stdout)
+    else:
+        print(markdown(report) if args.markdown else render(report), file=stdout)
+    return 0

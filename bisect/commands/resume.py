@@ -1,0 +1,38 @@
+"""`python -m bisect resume DIR`: go on with an interrupted search, with the command line in its journal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from envs.errors import UsageError
+
+from ..journal import FILE_NAME, read
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The run directory; other options are those of the search."""
+    parser.add_argument("directory", metavar="DIR", help="the run directory of a search")
+    parser.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
+    """Give the search's own command again; `cli.main` prints."""
+    from ..cli import main  # noqa: PLC0415  (the dispatcher imports this module)
+
+    directory = Path(args.directory).absolute()
+    header = read(directory / FILE_NAME).header
+    argv = list(header["argv"])
+    if any("(kept out)@" in word for word in argv):
+        raise UsageError(
+            "an option of this search held a password, which no journal keeps",
+            hint="give the whole command again with the same --out",
+        )
+    os.chdir(header["cwd"])
+    at = argv.index("--") if "--" in argv else len(argv)
+    options = ["--out", str(directory), *(["--json"] if args.json else [])]
+    return main([header["command"], *argv[:at], *options, *argv[at:]])

@@ -1,0 +1,194 @@
+"""Options that the ordered searches share, and what they mean: the question, the run, the budget."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from envs import settings
+from envs.errors import UsageError
+
+from ..judge import Question
+from ..model import Outcome
+from ..probe import RunKind, RunRequest, without_credentials
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+RUN_S: Mapping[RunKind, float] = {RunKind.HAZARDS: 20.0, RunKind.TRAIN: 50.0, RunKind.COMMAND: 10.0}
+"""Seconds of one run, for the plan, before any was made; measured on 2 cores for the first two."""
+PATIENCE_S: Mapping[RunKind, float] = {RunKind.HAZARDS: 300.0, RunKind.TRAIN: 300.0, RunKind.COMMAND: 600.0}
+HAZARDS = (
+    "fx_flag_trace",
+    "fx_flag_make_fx",
+    "fx_flag_flex",
+    "fx_flag_compile",
+    "fx_flag_stuck",
+    "is_compiling_leak",
+    "config_thread_local",
+    "fx_patcher",
+    "recompile_limit",
+    "mask_metadata",
+    "metrics_context",
+    "first_concurrent_compile",
+)
+"""The workload's hazards; it is another program, so a test compares the two lists."""
+THROUGHPUT = "throughput"
+TUNABLE = frozenset(
+    {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "torch_repo", "offline", "store"}
+)
+"""Options that may change between a search and its resumption; every other one would make it another search."""
+
+
+def add_environment_options(parser: argparse.ArgumentParser) -> None:
+    """Where environments come from, where they are kept, and where runs happen."""
+    settings.add_arguments(parser)
+    parser.add_argument("--backend", choices=["venv"], default="venv", help="where a run happens (default: venv)")
+    parser.add_argument("--on", choices=["local"], default="local", help="who runs it (default: local)")
+
+
+def add_search_options(parser: argparse.ArgumentParser) -> None:
+    """The options of every ordered search."""
+    ends = parser.add_argument_group("endpoints")
+    ends.add_argument("--good", required=True, metavar="BUILD", help="a build without the failure; may be the newer")
+    ends.add_argument("--bad", required=True, metavar="BUILD", help="a build that shows it")
+    asked = parser.add_argument_group("question")
+    asked.add_argument("--probe", choices=[kind.value for kind in RunKind], default="train", help="what is run")
+    asked.add_argument("--for", dest="hunted", metavar="WHAT", help="the outcome, hazard or `throughput` hunted")
+    asked.add_argument("--signature", default="", metavar="REGEX", help="output of the command that means bad")
+    asked.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run without a sign is ended")
+    train = parser.add_argument_group("the training benchmark (--probe train)")
+    train.add_argument("--profile", default="auto")
+    train.add_argument("--threads", type=int, metavar="N")
+    train.add_argument("--steps", type=int, metavar="N")
+    train.add_argument("--seed", type=int, metavar="S")
+    train.add_argument("--amplify", action="store_true", help="raise the rate of thread races (and label it)")
+    train.add_argument("--workaround", metavar="NAME")
+    train.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    train.add_argument("--no-control", action="store_true", help="skip the run with one thread at the bad endpoint")
+    budget = parser.add_argument_group("budget")
+    budget.add_argument("--confidence", type=float, default=0.95, metavar="P")
+    budget.add_argument("--max-runs", type=int, default=300, metavar="N")
+    budget.add_argument("--keep", type=int, default=6, metavar="N", help="environments kept on disk (default: 6)")
+    budget.add_argument("--dry-run", action="store_true", help="show the plan (builds, disk, time) and stop")
+    output = parser.add_argument_group("output")
+    output.add_argument("--out", metavar="DIR", help="run directory; the same one again goes on")
+    output.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
+    output.add_argument("--torch-repo", metavar="DIR", help="a clone of pytorch: list the commits that matter")
+    add_environment_options(parser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A search as asked for on the command line, checked."""
+
+    question: Question
+    request: RunRequest
+    confidence: float
+    max_runs: int
+    keep: int
+    identity: Mapping[str, object]
+
+    @property
+    def certain(self) -> bool:
+        """Whether one run settles a candidate."""
+        return self.question.kind is RunKind.HAZARDS
+
+
+def asked(args: argparse.Namespace) -> Asked:
+    """Check the options of a search; UsageError says which one is wrong."""
+    if not 0.5 <= args.confidence < 1.0:
+        raise UsageError(f"--confidence {args.confidence} is not between 0.5 and 1", hint="like 0.95")
+    if args.max_runs < 4 or args.keep < 2:
+        raise UsageError("--max-runs must be at least 4 and --keep at least 2")
+    kind = RunKind(args.probe)
+    question = _question(args, kind)
+    return Asked(
+        question=question,
+        request=RunRequest(
+            kind=kind,
+            arguments=_arguments(args, kind, question),
+            timeout_s=args.timeout or PATIENCE_S[kind],
+            command=tuple(args.rest),
+            signature=args.signature,
+            cwd=str(Path.cwd()) if kind is RunKind.COMMAND else "",
+        ),
+        confidence=args.confidence,
+        max_runs=args.max_runs,
+        keep=args.keep,
+        identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
+    )
+
+
+def scrubbed(value: object) -> object:
+    """An option's value as a journal may hold it: without credentials in URLs."""
+    if isinstance(value, str):
+        return without_credentials(value)
+    return [scrubbed(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _question(args: argparse.Namespace, kind: RunKind) -> Question:
+    if (kind is RunKind.COMMAND) != bool(args.rest):
+        raise UsageError(
+            "--probe command needs the command after --" if kind is RunKind.COMMAND else "nothing may follow -- here",
+            hint="like: --probe command -- python repro.py",
+        )
+    if args.signature:
+        _check_signature(args.signature, kind)
+    match kind:
+        case RunKind.COMMAND:
+            if args.hunted:
+                raise UsageError("--for says nothing about a command", hint="use --signature REGEX")
+            return Question(kind=kind, signature=args.signature)
+        case RunKind.HAZARDS:
+            return Question(kind=kind, hazard=_hazard(args.hunted))
+        case RunKind.TRAIN:
+            if args.hunted == THROUGHPUT:
+                return Question(kind=kind, throughput=True, threads=args.threads)
+            return Question(kind=kind, hunted=_outcome(args.hunted or "fx_flag_race"), threads=args.threads)
+
+
+def _check_signature(signature: str, kind: RunKind) -> None:
+    if kind is not RunKind.COMMAND:
+        raise UsageError("--signature belongs to --probe command")
+    try:
+        re.compile(signature)
+    except re.error as error:
+        raise UsageError(f"--signature {signature!r} is not a regular expression: {error}") from error
+
+
+def _hazard(name: str | None) -> str:
+    if name not in HAZARDS:
+        given = f"no hazard is named {name!r}" if name else "--probe hazards needs --for HAZARD"
+        raise UsageError(given, hint=f"the hazards are: {', '.join(HAZARDS)}")
+    return name
+
+
+def _outcome(text: str) -> Outcome:
+    try:
+        return Outcome.parse(text)
+    except ValueError:
+        raise UsageError(
+            f"--for {text!r} is no outcome", hint="like fx_flag_race, out_of_memory(gpu), segfault, or throughput"
+        ) from None
+
+
+def _arguments(args: argparse.Namespace, kind: RunKind, question: Question) -> tuple[str, ...]:
+    if kind is RunKind.HAZARDS:
+        return ("--only", question.hazard)
+    if kind is RunKind.COMMAND:
+        return ()
+    names = ("profile", "threads", "steps", "seed", "workaround")
+    given = [(f"--{name}", getattr(args, name)) for name in names if getattr(args, name) is not None]
+    words = [text for option, value in given for text in (option, str(value))]
+    words += [text for assignment in args.sets for text in ("--set", assignment)]
+    return (*words, *(["--amplify"] if args.amplify else []))
+
+
+def default_run_directory(what: str) -> Path:
+    """`runs/<utc time>-<what>` under the current directory."""
+    return Path("runs") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{what}"

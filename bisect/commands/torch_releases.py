@@ -1,0 +1,60 @@
+"""`python -m bisect torch-releases`: search the releases of torch, each as the CUDA variant it is served as."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import IO, TYPE_CHECKING, Any
+
+from envs import settings, spec
+from envs.listing import default_files, target_of
+from envs.resolve import torch_files
+
+from ..candidates import Range, releases, select
+from ..searches import Request, directory_of, run_search
+from .search_options import add_search_options, asked
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+KIND = "torch-releases"
+TAKES_REST = True
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The shared options, and the environment that torch is exchanged in."""
+    parser.epilog = (
+        "example: python -m bisect torch-releases --probe hazards --for fx_flag_trace --good 2.15.0 --bad 2.8.0"
+    )
+    parser.add_argument("--env", default="cu130", metavar="ENV", help="definition that torch is exchanged in (cu130)")
+    parser.add_argument("--cuda", metavar="TAG", help="only this variant, from its own index (default: as served)")
+    add_search_options(parser)
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
+    """Search."""
+    base, here = spec.load(args.env), settings.from_arguments(args, os.environ)
+
+    def find_range() -> Range:
+        own_index = args.cuda or here.index or here.wheelhouse
+        files = torch_files(base, here) if own_index else default_files("torch", here)
+        today = datetime.now(UTC).date()
+        target = target_of(base, here)
+        found = releases(files, target, what="torch releases", cutoff=base.exclude_newer, today=today)
+        return select(found, good=args.good, bad=args.bad)
+
+    def define(entry: Mapping[str, Any]) -> spec.Definition:
+        return spec.with_torch(base, version=entry["version"], cuda=args.cuda or "")
+
+    request = Request(
+        kind=KIND,
+        asked=asked(args),
+        settings=here,
+        find_range=find_range,
+        define=define,
+        directory=directory_of(args, KIND),
+        argv=args.argv,
+        torch_repo=args.torch_repo or "",
+    )
+    return run_search(request, args, stdout=stdout, stderr=stderr)

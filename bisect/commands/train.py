@@ -1,0 +1,217 @@
+"""`python -m bisect train ENV`: run the multi-threaded training benchmark in an environment, say what happened.
+
+Exit code: 0 when the question was answered (a race that was found is an answer), 2 for a wrong command line, 4 when
+what happened could not be told, 5 when the environment cannot be built, 6 when this machine cannot run it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from envs import settings, spec
+from envs.build import build
+from envs.errors import UsageError
+
+from ..files import make_run_directory, refuse_used
+from ..judge import classify_train, control_verdict, train_result
+from ..model import OutcomeName
+from ..probe import RunKind, RunRecord, RunRequest, run_once
+from ..progress import follow
+from ..train_report import JudgedRun, TrainAnswer, as_json, render
+from .search_options import add_environment_options, default_run_directory
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ..probe import Environment
+
+MACHINE_CANNOT = {
+    OutcomeName.NO_GPU,
+    OutcomeName.DRIVER_TOO_OLD,
+    OutcomeName.ARCH_UNSUPPORTED,
+    OutcomeName.HARDWARE_FAULT,
+    OutcomeName.DISK_FULL,
+}
+TAKES_REST = True
+PATIENCE_S = 300.0
+REFUSED = 2  # the benchmark's exit code for an option or a profile that this machine cannot run
+PASSED_ON = ("profile", "steps", "seed", "workaround", "force")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the benchmark are passed on to it; anything after `--` too."""
+    parser.epilog = "what follows -- goes to the benchmark; example: python -m bisect train cu130 --repeat 12 --amplify"
+    parser.add_argument("env", metavar="ENV", help="an environment definition (python -m envs list) or a TOML file")
+    parser.add_argument("--profile", default="auto", help="smoke, gpu1, node8, node8-27b or auto (default)")
+    parser.add_argument("--threads", type=int, metavar="N", help="drafter threads (default: the profile's)")
+    parser.add_argument("--steps", type=int, metavar="N", help="steps of each drafter thread")
+    parser.add_argument("--seed", type=int, metavar="S")
+    parser.add_argument("--repeat", type=int, default=1, metavar="R", help="runs, each in its own process")
+    parser.add_argument("--amplify", action="store_true", help="raise the rate of thread races (and label it)")
+    parser.add_argument("--workaround", metavar="NAME")
+    parser.add_argument("--force", choices=["dense", "recompile-limit"], help="bring about a degraded state")
+    parser.add_argument("--import", dest="imports", action="append", default=[], metavar="PKG")
+    parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--cache", default="cold", metavar="cold|warm|from=ENV", help="compile caches (default: cold)")
+    parser.add_argument("--token-budget", type=float, default=5e9, metavar="N", help="tokens for the ETA (5e9)")
+    parser.add_argument("--no-control", action="store_true", help="skip the run with one drafter thread")
+    parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds without a sign of life")
+    parser.add_argument("--out", metavar="DIR", help="run directory (default: runs/<time>-train-ENV)")
+    parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
+    add_environment_options(parser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What `train` was asked to do."""
+
+    definition: spec.Definition
+    settings: settings.Settings
+    arguments: tuple[str, ...]
+    threads: int | None
+    repeat: int
+    control: bool
+    cache: str
+    token_budget: float
+    timeout_s: float
+    directory: Path
+    reproduce: str
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
+    """Build, run, judge, report."""
+    request = _request(args)
+    refuse_used(request.directory)
+    built = build(request.definition, request.settings, report=lambda line: print(line, file=stderr, flush=True))
+    make_run_directory(request.directory)
+    answer = train(request, built, stderr=stderr)
+    text = json.dumps(as_json(answer), indent=1)
+    (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")
+    (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
+    print(text if args.json else render(answer), file=stdout)
+    return exit_code(answer)
+
+
+def exit_code(answer: TrainAnswer) -> int:
+    """0 answered, 4 cannot be told, 6 this machine cannot run it."""
+    outcome = answer.worst.classification.outcome.name
+    if outcome in MACHINE_CANNOT:
+        return 6
+    return 4 if outcome is OutcomeName.UNKNOWN else 0
+
+
+def train(request: Request, built: Environment, *, stderr: IO[str]) -> TrainAnswer:
+    """Make every run in the built environment and judge them with the control beside them."""
+    ask = RunRequest(
+        kind=RunKind.TRAIN,
+        arguments=_with_threads(request, request.threads),
+        environment=request.definition.environment,
+        timeout_s=request.timeout_s,
+        cache=_filled_cache(request, built, stderr=stderr),
+    )
+    records = [_run(f"run-{number:04d}", built, ask, request, stderr=stderr) for number in range(1, request.repeat + 1)]
+    control, verdict = None, ""
+    if request.control and request.threads != 1:
+        alone = replace(ask, arguments=_with_threads(request, 1))
+        record = _run("control", built, alone, request, stderr=stderr)
+        control, verdict = _judged(record, threads=1, control=""), control_verdict(record)
+    return TrainAnswer(
+        environment=request.definition.name,
+        runs=tuple(_judged(record, threads=request.threads, control=verdict) for record in records),
+        control=control,
+        directory=str(request.directory),
+        reproduce=request.reproduce,
+        token_budget=request.token_budget,
+    )
+
+
+def _run(name: str, built: Environment, ask: RunRequest, request: Request, *, stderr: IO[str]) -> RunRecord:
+    progress = follow(name, stderr)
+    try:
+        record = run_once(built, ask, request.directory / name, on_progress=progress)
+    finally:
+        progress.close()
+    if record.returncode == REFUSED and not record.result_path.exists():
+        raise UsageError(
+            f"the benchmark refused the request: {record.log().strip()}", hint="see `python -m bisect train --help`"
+        )
+    return record
+
+
+def _judged(record: RunRecord, *, threads: int | None, control: str) -> JudgedRun:
+    result = train_result(record)
+    return JudgedRun(
+        name=record.directory.name,
+        threads=threads or (len(result.drafters) if result else 0),
+        classification=classify_train(record, threads=threads, control=control),
+        result=result,
+        directory=str(record.directory),
+        completed=record.returncode == 0,
+        seconds=record.seconds,
+    )
+
+
+def _filled_cache(request: Request, built: Environment, *, stderr: IO[str]) -> Path | None:
+    """The compile caches of a run made for them first, in this environment or in another one."""
+    if request.cache == "cold":
+        return None
+    source = built
+    if request.cache != "warm":
+        other = spec.load(request.cache.removeprefix("from="))
+        source = build(other, request.settings, report=lambda line: print(line, file=stderr, flush=True))
+    ask = RunRequest(kind=RunKind.TRAIN, arguments=_with_threads(request, request.threads), timeout_s=request.timeout_s)
+    return _run("fill-cache", source, ask, request, stderr=stderr).directory / "caches"
+
+
+def _with_threads(request: Request, threads: int | None) -> tuple[str, ...]:
+    return request.arguments if threads is None else (*request.arguments, "--threads", str(threads))
+
+
+def _request(args: argparse.Namespace) -> Request:
+    if args.cache not in ("cold", "warm") and not args.cache.startswith("from="):
+        raise UsageError(f"--cache cannot be {args.cache!r}", hint="cold, warm, or from=ENV")
+    for name in ("repeat", "threads", "steps"):
+        if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
+            raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
+    definition = spec.load(args.env)
+    return Request(
+        definition=definition,
+        settings=settings.from_arguments(args, os.environ),
+        arguments=_benchmark_arguments(args),
+        threads=args.threads,
+        repeat=args.repeat,
+        control=not args.no_control,
+        cache=args.cache,
+        token_budget=args.token_budget,
+        timeout_s=args.timeout,
+        directory=Path(args.out) if args.out else default_run_directory(f"train-{definition.name}"),
+        reproduce=_command_line(args),
+    )
+
+
+def _benchmark_arguments(args: argparse.Namespace) -> tuple[str, ...]:
+    return (*_given_arguments(args), *args.rest)
+
+
+def _given_arguments(args: argparse.Namespace) -> tuple[str, ...]:
+    """The options of the benchmark that `train` knows, as the benchmark spells them."""
+    given = [(f"--{name}", getattr(args, name)) for name in PASSED_ON if getattr(args, name) is not None]
+    pairs = [text for option, value in given for text in (option, str(value))]
+    pairs += [text for package in args.imports for text in ("--import", package)]
+    pairs += [text for assignment in args.sets for text in ("--set", assignment)]
+    return (*pairs, *(["--amplify"] if args.amplify else []))
+
+
+def _command_line(args: argparse.Namespace) -> str:
+    """The command that repeats this one, from the options that were given."""
+    words = ["python", "-m", "bisect", "train", args.env, *_given_arguments(args)]
+    for name, default in (("threads", None), ("repeat", 1), ("cache", "cold"), ("index", None), ("wheelhouse", None)):
+        if getattr(args, name) != default:
+            words += [f"--{name}", str(getattr(args, name))]
+    words += ["--no-control"] if args.no_control else []
+    return shlex.join([*words, *(["--", *args.rest] if args.rest else [])])

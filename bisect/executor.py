@@ -1,0 +1,224 @@
+"""The effects of a search on this machine: build an environment, run in it, judge what the run left.
+
+A run that happened is judged from its directory alone, so a run that ended just before a kill is judged later
+instead of being made again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from envs.build import Built, build, is_built
+from envs.errors import CannotBuildError, CannotRunError, ToolError
+from envs.resolve import lock_for
+from envs.store import Store
+
+from .driver import BuildFacts, Finding
+from .files import write_atomically
+from .judge import Judgement, Question, control_verdict, judge, log_ratio
+from .model import Conclusion, Observation, OutcomeName
+from .probe import RunRecord, RunRequest, load_record, run_once
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from envs.settings import Settings
+    from envs.spec import Definition
+
+    from .probe import Environment
+
+WHOLE_MACHINE = {"disk_full"}
+"""Refusals that are not the candidate's: no other candidate would fare better."""
+NEIGHBOURS_ASKED = 4
+FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "python", "glibc", "gpus")
+
+
+@dataclass(slots=True, kw_only=True)
+class LocalRunner:
+    """Runs a search's probes here, one after the other.
+
+    Attributes:
+        names: every candidate, oldest first.
+        define: the definition of a candidate's environment.
+        settings: where environments come from and go.
+        request: what is run in each.
+        question: what is asked of a run.
+        directory: the run directory of the search.
+        say: told lines for a person.
+        baseline: the candidate that throughput is compared with.
+        control_at: the candidate in which the same run is made with one thread first; '' for none.
+        keep: environments of this search that stay on disk, the least recently used go first.
+        progress: called with what a run's child tells of itself.
+    """
+
+    names: tuple[str, ...]
+    define: Callable[[str], Definition]
+    settings: Settings
+    request: RunRequest
+    question: Question
+    directory: Path
+    say: Callable[[str], None]
+    baseline: str = ""
+    control_at: str = ""
+    keep: int = 6
+    progress: Callable[[Mapping[str, object]], None] | None = None
+    _used: dict[str, str] = field(default_factory=dict)
+
+    def build(self, candidate: str) -> BuildFacts:
+        """Make the candidate's environment and ask it what it is."""
+        try:
+            built = self._built(candidate)
+        except (CannotBuildError, CannotRunError) as error:
+            if error.outcome in WHOLE_MACHINE:
+                raise
+            return self._refused(candidate, error)
+        self._keep_evidence(candidate, built)
+        found = built.fingerprint
+        facts = {name: getattr(found, name) for name in FACTS}
+        broken = found.torch_error and not self._import_is_the_question()
+        return BuildFacts(
+            candidate=candidate,
+            seconds=0.0 if built.cached else built.seconds,
+            outcome=OutcomeName.IMPORT_BROKEN.value if broken else "",
+            reason=f"torch cannot be imported: {found.torch_error}" if broken else "",
+            facts=facts,
+        )
+
+    def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]:
+        """Run one candidate after the other."""
+        for candidate, run in zip(candidates, runs, strict=True):
+            built = self._built(candidate)
+            directory = self.directory / run
+            if self.question.throughput:
+                yield self._pair(candidate, run, built)
+                continue
+            if candidate == self.control_at:
+                self._control(built)
+            record = run_once(built, self.request, directory, on_progress=self.progress)
+            yield self._judged(candidate, run, record)
+
+    def recover(self, candidate: str, run: str) -> Finding | None:
+        """Judge a run that ended before its observation was written down."""
+        record = load_record(self.directory / run)
+        if record is None or self.question.throughput:
+            return None
+        return self._judged(candidate, run, record)
+
+    def _judged(self, candidate: str, run: str, record: RunRecord) -> Finding:
+        judged = judge(record, self.question, control=self._control_verdict())
+        _drop_caches(record.directory)
+        return _finding(candidate, run, judged, seconds=record.seconds)
+
+    def _pair(self, candidate: str, run: str, built: Environment) -> Finding:
+        """A run of the candidate and one of the baseline, in alternating order (ABBA), as one observation."""
+        asked = [(built, run), (self._built(self.baseline), f"{run}-baseline")]
+        order = asked if int(run.rpartition("-")[2]) % 2 else asked[::-1]
+        records = {
+            name: run_once(environment, self.request, self.directory / name, on_progress=self.progress)
+            for environment, name in order
+        }
+        mine, other = records[run], records[f"{run}-baseline"]
+        value = log_ratio(mine, other)
+        seconds = mine.seconds + other.seconds
+        for record in records.values():
+            _drop_caches(record.directory)
+        if value is None:
+            judged = judge(mine if log_ratio(mine, mine) is None else other, self.question)
+            judged = replace(judged, conclusion=Conclusion.SKIP, reason="one of the pair measured no throughput")
+            return _finding(candidate, run, judged, seconds=seconds)
+        line = f"{math.exp(value):.4f} of {self.baseline}'s throughput"
+        judged = Judgement(conclusion=Conclusion.GOOD, outcome="ok", evidence=(line,))
+        return _finding(candidate, run, judged, seconds=seconds, value=value)
+
+    def _control(self, built: Environment) -> None:
+        """The same run with one drafter thread, once: without it nothing may be called a race."""
+        if (self.directory / "control" / "record.json").exists():
+            return
+        self.say("control: the same run with one drafter thread")
+        shutil.rmtree(self.directory / "control", ignore_errors=True)
+        alone = replace(self.request, arguments=(*self.request.arguments, "--threads", "1"))
+        record = run_once(built, alone, self.directory / "control", on_progress=self.progress)
+        _drop_caches(record.directory)
+
+    def _control_verdict(self) -> str:
+        record = load_record(self.directory / "control")
+        return "" if record is None else control_verdict(record)
+
+    def _import_is_the_question(self) -> bool:
+        """Whether a torch that cannot be imported may be the failure that is hunted."""
+        hunted = self.question.hunted
+        return bool(self.question.signature) or bool(hunted and hunted.name is OutcomeName.IMPORT_BROKEN)
+
+    def _built(self, candidate: str) -> Built:
+        definition = self.define(candidate)
+        if not is_built(definition, self.settings):
+            self._make_room()
+        built = build(definition, self.settings, report=self.say)
+        self._used.pop(candidate, None)
+        self._used[candidate] = built.digest
+        return built
+
+    def _make_room(self) -> None:
+        """Remove the least recently used environments of this search above the cap; the endpoints go like others."""
+        while len(self._used) >= self.keep:
+            candidate, digest = next(iter(self._used.items()))
+            del self._used[candidate]
+            if digest not in self._used.values():
+                self.say(f"removing the environment of {candidate}: {self.keep} are kept")
+                Store(self.settings.store).remove(digest)
+
+    def _keep_evidence(self, candidate: str, built: Built) -> None:
+        """The lock and the definition stay when the environment is pruned, for the report and to reproduce it."""
+        folder = self.directory / "environments"
+        folder.mkdir(exist_ok=True)
+        for lock in built.path.glob("pylock.toml"):
+            write_atomically(folder / f"{candidate}.lock.toml", lock.read_text(encoding="utf-8"))
+        facts = {"digest": built.digest, "distributions": built.fingerprint.distributions}
+        write_atomically(folder / f"{candidate}.json", json.dumps(facts, indent=1))
+
+    def _refused(self, candidate: str, error: ToolError) -> BuildFacts:
+        return BuildFacts(
+            candidate=candidate,
+            outcome=error.outcome,
+            reason=error.message,
+            hint=self._nearest_installable(candidate, error),
+        )
+
+    def _nearest_installable(self, candidate: str, error: ToolError) -> str:
+        """For an endpoint: the nearest candidate that at least resolves, or that all neighbours fail alike."""
+        if candidate not in (self.names[0], self.names[-1]):
+            return error.hint
+        others = self.names[1:] if candidate == self.names[0] else self.names[-2::-1]
+        reasons = set()
+        for other in others[:NEIGHBOURS_ASKED]:
+            try:
+                lock_for(self.define(other), self.settings)
+            except ToolError as failure:
+                reasons.add(failure.message.replace(other, candidate))
+                continue
+            return f"the nearest that resolves is {other}" + (f"; {error.hint}" if error.hint else "")
+        alike = "its neighbours fail the same way, so no candidate can be built: " if reasons else ""
+        return f"{alike}{error.hint}" or "give another endpoint"
+
+
+def _finding(candidate: str, run: str, judged: Judgement, *, seconds: float, value: float | None = None) -> Finding:
+    observation = Observation(
+        candidate=candidate,
+        conclusion=judged.conclusion,
+        outcome=judged.outcome,
+        run=run,
+        seconds=round(seconds, 3),
+        value=value,
+    )
+    return Finding(observation=observation, evidence=judged.evidence, reason=judged.reason)
+
+
+def _drop_caches(directory: Path) -> None:
+    """A cold run's compile caches are no evidence, and a search makes hundreds."""
+    for name in ("caches", "home"):
+        shutil.rmtree(directory / name, ignore_errors=True)

@@ -1,0 +1,195 @@
+"""From the files that a run left to what it means for the question. Reads the run directory; decides by `classify`."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
+
+from .classify import Classification, Evidence, classify, conclude
+from .model import Conclusion, Outcome, OutcomeName
+from .probe import RunKind
+from .result import Answer, ResultError, parse_hazards, parse_train
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .probe import RunRecord
+    from .result import TrainResult
+
+PROOF_LINES = 4
+GIT_SKIP, GIT_ABORT = 125, 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a search asks of every run.
+
+    Attributes:
+        kind: what is run.
+        hazard: the hazard hunted (HAZARDS).
+        hunted: the outcome hunted (TRAIN); None means any failure.
+        throughput: the speed of a run is the question, not whether it fails (TRAIN).
+        signature: output that means bad (COMMAND).
+        threads: drafter threads asked for; None for the profile's.
+    """
+
+    kind: RunKind
+    hazard: str = ""
+    hunted: Outcome | None = None
+    throughput: bool = False
+    signature: str = ""
+    threads: int | None = None
+
+    @property
+    def words(self) -> str:
+        """The question as a person would say it."""
+        match self.kind:
+            case RunKind.HAZARDS:
+                return f"hazard {self.hazard}"
+            case RunKind.COMMAND:
+                return f"output matching {self.signature!r}" if self.signature else "the command's exit code"
+            case RunKind.TRAIN:
+                return "throughput" if self.throughput else str(self.hunted or "any failure")
+            case _:
+                assert_never(self.kind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What one run means: the conclusion, what happened in words, the lines that show it, and why."""
+
+    conclusion: Conclusion
+    outcome: str
+    evidence: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def judge(record: RunRecord, question: Question, *, control: str = "") -> Judgement:
+    """Judge a finished run from its directory. `control`: `clean` or `failed`, of the same run with one thread."""
+    match question.kind:
+        case RunKind.COMMAND:
+            return judge_command(
+                record.log(), returncode=record.returncode, timed_out=record.timed_out, signature=question.signature
+            )
+        case RunKind.HAZARDS:
+            return _judge_hazard(record, question.hazard)
+        case RunKind.TRAIN:
+            found = classify_train(record, threads=question.threads, control=control)
+            conclusion = conclude(found, question.hunted)
+            return Judgement(
+                conclusion=conclusion,
+                outcome=str(found.outcome),
+                evidence=found.evidence[:PROOF_LINES],
+                reason=found.advice if conclusion in (Conclusion.SKIP, Conclusion.ABORT) else "",
+            )
+        case _:
+            assert_never(question.kind)
+
+
+def judge_command(log: str, *, returncode: int, timed_out: bool, signature: str) -> Judgement:
+    """Follow the protocol of `git bisect run`, or the signature; a failure other than the hunted one is no vote."""
+    last = tuple(line for line in log.splitlines() if line.strip())[-PROOF_LINES:]
+    if signature and (lines := [line for line in log.splitlines() if re.search(signature, line)]):
+        return Judgement(conclusion=Conclusion.BAD, outcome="signature", evidence=tuple(lines[:PROOF_LINES]))
+    outcome = _how_it_ended(returncode, timed_out=timed_out)
+    conclusion, reason = Conclusion.BAD, ""
+    if timed_out:
+        conclusion, reason = Conclusion.SKIP, "out of time"
+    elif returncode == 0:
+        conclusion, last = Conclusion.GOOD, ()
+    elif returncode == GIT_SKIP:
+        conclusion, reason = Conclusion.SKIP, "the command said skip"
+    elif returncode >= GIT_ABORT or (returncode < 0 and not signature):
+        conclusion, reason = Conclusion.ABORT, f"the command ended with {outcome}"
+    elif signature:
+        conclusion, reason = Conclusion.SKIP, f"failed otherwise than hunted ({outcome})"
+    return Judgement(conclusion=conclusion, outcome=outcome, evidence=last, reason=reason)
+
+
+def _how_it_ended(returncode: int, *, timed_out: bool) -> str:
+    if timed_out:
+        return "hang(deadline)"
+    if returncode == 0:
+        return "ok"
+    return f"exit {returncode}" if returncode > 0 else f"signal {-returncode}"
+
+
+def _judge_hazard(record: RunRecord, hazard: str) -> Judgement:
+    try:
+        result = parse_hazards(record.result_path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ResultError) as error:
+        found = classify(_evidence(record, None))
+        reason = f"no answer of the probe: {error if isinstance(error, ResultError) else found.outcome}"
+        outcome = str(found.outcome)
+        return Judgement(
+            conclusion=Conclusion.SKIP, outcome=outcome, evidence=found.evidence[:PROOF_LINES], reason=reason
+        )
+    entry = next((item for item in result.hazards if item.name == hazard), None)
+    answer = Answer.COULD_NOT_TEST if entry is None else entry.answer
+    conclusion = {Answer.LEAKS: Conclusion.BAD, Answer.SAFE: Conclusion.GOOD}.get(answer, Conclusion.SKIP)
+    evidence = entry.evidence[:PROOF_LINES] if entry else ()
+    reason = "" if conclusion is not Conclusion.SKIP else f"{hazard}: {answer.value}"
+    return Judgement(conclusion=conclusion, outcome=answer.value, evidence=tuple(evidence), reason=reason)
+
+
+def train_result(record: RunRecord) -> TrainResult | None:
+    """The result of a training run; None when the child wrote none that can be used."""
+    try:
+        return parse_train(record.result_path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ResultError):
+        return None
+
+
+def control_verdict(record: RunRecord) -> str:
+    """`clean` when the run with one thread got through, whatever else it showed on its way; else `failed`."""
+    return "clean" if record.returncode == 0 and not record.timed_out else "failed"
+
+
+def classify_train(record: RunRecord, *, threads: int | None, control: str = "") -> Classification:
+    """What happened in a training run; a result that is there and cannot be read is an error of ours."""
+    try:
+        result = parse_train(record.result_path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        result = None
+    except ResultError as error:
+        found = classify(_evidence(record, None, threads=threads, control=control))
+        if found.outcome.name in (OutcomeName.OK, OutcomeName.UNKNOWN):
+            return Classification(
+                outcome=Outcome(name=OutcomeName.HARNESS_ERROR), evidence=(f"the result file: {error}",)
+            )
+        return found
+    return classify(_evidence(record, result, threads=threads, control=control))
+
+
+def log_ratio(candidate: RunRecord, baseline: RunRecord) -> float | None:
+    """log(candidate / baseline) of the steady throughput of a pair of runs; None when one measured none."""
+    speeds = []
+    for record in (candidate, baseline):
+        result = train_result(record)
+        speed = result.throughput.ktok_s if result and result.throughput else math.nan
+        speeds.append(speed)
+    if not all(speed > 0 for speed in speeds):
+        return None
+    return math.log(speeds[0] / speeds[1])
+
+
+def _evidence(
+    record: RunRecord, result: TrainResult | None, *, threads: int | None = None, control: str = ""
+) -> Evidence:
+    return Evidence(
+        log=record.log(),
+        result=result,
+        returncode=record.returncode,
+        timed_out=record.timed_out,
+        variables=_variables(record.directory),
+        threads=threads,
+        control=control,
+    )
+
+
+def _variables(directory: Path) -> dict[str, str]:
+    recorded = json.loads((directory / "record.json").read_text(encoding="utf-8"))["variables"]
+    return {str(name): str(value) for name, value in recorded.items()}

@@ -1,0 +1,357 @@
+"""An ordered search from its options to its exit code: plan, journal, loop, report. Also how one goes on or is read.
+
+What differs between the searches (which builds, and which environment each one is) comes in as a `Range` and a
+function; everything after that is the same.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from filelock import FileLock, Timeout
+
+from envs.build import estimate, is_built
+from envs.errors import InterruptedRunError, ToolError, UsageError
+from envs.resolve import lock_for
+
+from . import commits, locks
+from .certain import next_certain_step
+from .commands.search_options import RUN_S, Asked, default_run_directory
+from .driver import Event, Search, State
+from .engine import next_step
+from .executor import LocalRunner
+from .files import make_run_directory, refuse_used, write_atomically
+from .journal import FILE_NAME, Journal, read
+from .model import Conclusion, Problem
+from .plan import left_of, make_plan
+from .probe import RunKind, without_credentials
+from .report import EXIT_CODES, Report, as_json, markdown, proof_of, render, rows_of, verdict_name
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping, Sequence
+
+    from envs.settings import Settings
+    from envs.spec import Definition
+
+    from .candidates import Range
+    from .journal import Contents
+    from .model import Observation, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One search: the question, the builds to choose from, and where everything goes.
+
+    Attributes:
+        kind: the command's name.
+        asked: the checked options.
+        settings: where environments come from and go.
+        find_range: lists the index and picks the range; called once, when the search starts.
+        define: the environment of a candidate, given its entry in the plan.
+        directory: the run directory.
+        argv: the command line, without `python -m bisect`.
+        torch_repo: a clone of pytorch, or ''.
+    """
+
+    kind: str
+    asked: Asked
+    settings: Settings
+    find_range: Callable[[], Range]
+    define: Callable[[Mapping[str, Any]], Definition]
+    directory: Path
+    argv: tuple[str, ...]
+    torch_repo: str = ""
+
+
+def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
+    """Start or go on with a search; the exit code of its verdict."""
+    path = request.directory / FILE_NAME
+    if args.dry_run:
+        _, plan = _new_plan(request, stderr)
+        print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
+        return 0
+    if not path.exists():
+        refuse_used(request.directory)
+    if not request.directory.exists():
+        make_run_directory(request.directory)
+    with _only_one(request.directory):
+        journal = _open(request, path, stderr)
+        try:
+            report = _searched(request, journal, stderr)
+        finally:
+            journal.close()
+    print(json.dumps(as_json(report), indent=1) if args.json else render(report), file=stdout)
+    return EXIT_CODES[verdict_name(report.step)]
+
+
+def _only_one(directory: Path) -> FileLock:
+    lock = FileLock(directory / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is searching in {directory}", hint="wait for it, or stop it") from None
+    return lock
+
+
+def _open(request: Request, path: Path, stderr: IO[str]) -> Journal:
+    """The journal with its plan: a new one, or the one to go on with, if it is of the same search."""
+    identity = json.loads(json.dumps(request.asked.identity))
+    if path.exists():
+        journal = Journal.open(path)
+        _refuse_another(journal.contents.header, request.kind, identity, path)
+    else:
+        argv = [without_credentials(word) for word in _without_out(request.argv)]
+        header = {"command": request.kind, "argv": argv, "identity": identity, "cwd": str(Path.cwd())}
+        journal = Journal.create(path, header)
+    if not journal.contents.of("plan"):
+        _, plan = _new_plan(request, stderr)
+        journal.append("plan", **plan)
+        journal = _reopened(journal)
+    else:
+        state = State.replay(journal.contents.entries)
+        print(f"going on: {len(state.observations)} observations in {path}", file=stderr)
+    return journal
+
+
+def _without_out(argv: Sequence[str]) -> list[str]:
+    """The command line without its run directory and --json: what repeats the search somewhere else."""
+    words = list(argv)
+    end = words.index("--") if "--" in words else len(words)
+    options, rest = words[:end], words[end:]
+    if "--out" in options:
+        at = options.index("--out")
+        del options[at : at + 2]
+    return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
+
+
+def _reopened(journal: Journal) -> Journal:
+    journal.close()
+    return Journal.open(journal.path)
+
+
+def _refuse_another(header: Mapping[str, Any], kind: str, identity: Mapping[str, Any], path: Path) -> None:
+    old = {**header["identity"], "command": header["command"]}
+    new = {**identity, "command": kind}
+    differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+    if differing:
+        raise UsageError(
+            f"{path} is of another search: {', '.join(differing)} differ",
+            hint="give another --out, or the same options",
+        )
+
+
+def _new_plan(request: Request, stderr: IO[str]) -> tuple[Range, dict[str, Any]]:
+    """List the builds, pick the range, and say what the search will cost."""
+    found = request.find_range()
+    candidates = [asdict(candidate) for candidate in found.candidates]
+    definitions = {entry["id"]: request.define(entry) for entry in candidates}
+    cached = [name for name, definition in definitions.items() if is_built(definition, request.settings)]
+    problem = Problem(
+        candidates=tuple(definitions),
+        good=found.good,
+        bad=found.bad,
+        equal=found.equal,
+        max_runs=request.asked.max_runs,
+        cached=frozenset(cached),
+    )
+    download, disk = _sizes(definitions[found.bad], request.settings)
+    cost = make_plan(
+        problem,
+        certain=request.asked.certain,
+        run_s=RUN_S[request.asked.question.kind],
+        download_bytes=download,
+        disk_bytes=disk,
+        keep=request.asked.keep,
+    )
+    lines = cost.lines() + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
+    print("\n".join(lines), file=stderr, flush=True)
+    plan = {
+        "candidates": candidates,
+        "excluded": [asdict(item) for item in found.excluded],
+        "good": found.good,
+        "bad": found.bad,
+        "equal": found.equal,
+        "cached": cached,
+        "hunted": request.asked.question.words,
+        "certain": request.asked.certain,
+        "throughput": request.asked.question.throughput,
+        "cost": {**cost.as_json(), "excluded": [asdict(item) for item in found.excluded]},
+        "lines": lines,
+    }
+    return found, plan
+
+
+def _sizes(definition: Definition, settings: Settings) -> tuple[int, int]:
+    """Bytes to download and on disk of one environment; zeros when it cannot be resolved, which the loop will tell."""
+    try:
+        found = estimate(lock_for(definition, settings), settings)
+    except ToolError:
+        return 0, 0
+    return found.download_bytes, found.disk_bytes
+
+
+def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
+    contents = journal.contents
+    plan = contents.of("plan")[-1]
+    problem = problem_of(plan, confidence=request.asked.confidence, max_runs=request.asked.max_runs)
+    search = Search(
+        problem=problem,
+        journal=journal,
+        runner=_runner(request, plan, stderr),
+        decide=decision(plan),
+        show=partial(_show, certain=plan["certain"], stderr=stderr),
+    )
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        step, _ = search.run()
+    except KeyboardInterrupt:
+        raise _interrupted(request, journal) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    if not contents.of("verdict"):
+        journal.append("verdict", verdict=verdict_name(step))
+    report = report_of(request.directory, step=step, torch_repo=request.torch_repo)
+    write_reports(report, request.directory)
+    return report
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    """SIGTERM ends a search like Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _interrupted(request: Request, journal: Journal) -> InterruptedRunError:
+    state = State.replay(read(journal.path).entries)
+    return InterruptedRunError(
+        f"interrupted: {len(state.observations)} observations are kept in {journal.path}",
+        hint=f"go on with: python -m bisect resume {shlex.quote(str(request.directory))}",
+    )
+
+
+def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> LocalRunner:
+    entries = {entry["id"]: entry for entry in plan["candidates"]}
+    question = request.asked.question
+    race = question.kind is RunKind.TRAIN and not question.throughput and question.threads != 1
+    wants_control = race and not request.asked.identity.get("no_control", False)
+    return LocalRunner(
+        names=tuple(entries),
+        define=lambda name: request.define(entries[name]),
+        settings=request.settings,
+        request=request.asked.request,
+        question=question,
+        directory=request.directory,
+        say=lambda line: print(f"  {line}", file=stderr, flush=True),
+        baseline=plan["good"],
+        control_at=plan["bad"] if wants_control else "",
+        keep=request.asked.keep,
+    )
+
+
+def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> Problem:
+    """The problem in a journal's plan, with the budget of now."""
+    return Problem(
+        candidates=tuple(entry["id"] for entry in plan["candidates"]),
+        good=plan["good"],
+        bad=plan["bad"],
+        equal=tuple(tuple(group) for group in plan["equal"]),
+        cached=frozenset(plan["cached"]),
+        confidence=confidence,
+        max_runs=max_runs,
+    )
+
+
+def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation]], Step]:
+    """The engine for the question."""
+    if plan["certain"]:
+        return next_certain_step
+    return next_step
+
+
+def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:
+    """One line a step: what runs next; what a run showed; what is left."""
+    if event.step is not None:
+        print(f"next: {event.step.candidate} ({event.step.reason})", file=stderr, flush=True)
+        left = left_of(event.problem, event.state.observations, event.step.posterior, certain=certain)
+        if event.state.observations:
+            print(f"      {left}", file=stderr, flush=True)
+    if event.finding is not None:
+        seen = event.finding.observation
+        counted = [item for item in event.state.observations if item.candidate == seen.candidate]
+        bad = sum(item.conclusion is Conclusion.BAD for item in counted)
+        runs = sum(item.conclusion in (Conclusion.BAD, Conclusion.GOOD) for item in counted)
+        reason = f": {event.finding.reason}" if event.finding.reason else ""
+        count = f", {bad}/{runs} bad" if runs else ""
+        print(
+            f"{seen.candidate}: {seen.conclusion.upper()} {seen.outcome} ({seen.seconds:.0f} s{count}){reason}",
+            file=stderr,
+            flush=True,
+        )
+
+
+def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = "") -> Report:
+    """The report of a run directory; `step` is worked out from its journal unless given."""
+    contents = read(directory / FILE_NAME)
+    if not contents.of("plan"):
+        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
+    plan = contents.of("plan")[-1]
+    identity = contents.header["identity"]
+    if step is None:
+        problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=10**6)
+        state = State.replay(contents.entries)
+        step = decision(plan)(state.problem(problem), state.observations)
+    rows = rows_of(contents, step)
+    report = Report(
+        kind=contents.header["command"],
+        hunted=plan["hunted"],
+        step=step,
+        rows=rows,
+        excluded=tuple((item["build"], item["reason"]) for item in plan["excluded"]),
+        proof=proof_of(contents, step),
+        reproduce=_reproduce(contents, directory),
+        journal=str(directory / FILE_NAME),
+    )
+    before, after = report.in_time_order
+    if before is None or after is None:
+        return report
+    return replace(
+        report,
+        commits=commits.between(before, after, repo=torch_repo),
+        lock_diff=locks.difference(directory, before.name, after.name),
+        reproduce=(*report.reproduce, *_neighbour_commands(contents, directory, (before.name, after.name))),
+    )
+
+
+def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
+    words = ["python", "-m", "bisect", contents.header["command"], *contents.header["argv"]]
+    return (shlex.join(words), f"python -m bisect report {shlex.quote(str(directory))}")
+
+
+def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """What ran in the two neighbours, from the record of a run of each."""
+    found = []
+    for name in names:
+        runs = [entry["run"] for entry in contents.of("observed") if entry["candidate"] == name and entry["run"]]
+        for run in runs[:1]:
+            record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
+            found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
+            found.append(shlex.join(record["argv"]))
+    return tuple(found)
+
+
+def write_reports(report: Report, directory: Path) -> None:
+    """Write the report beside the journal: for scripts, for a terminal, for an issue."""
+    write_atomically(directory / "report.json", json.dumps(as_json(report), indent=1) + "\n")
+    write_atomically(directory / "report.txt", render(report) + "\n")
+    write_atomically(directory / "report.md", markdown(report) + "\n")
+
+
+def directory_of(args: argparse.Namespace, what: str) -> Path:
+    """The run directory of the command line."""
+    return Path(args.out) if args.out else default_run_directory(what)
