@@ -95,7 +95,8 @@ def classify(evidence: Evidence) -> Classification:
     """Say what happened in a run, with the lines that prove it."""
     lines = evidence.lines or read_lines([evidence.log])
     facts = read_facts(lines)
-    findings = settle(_findings(evidence, lines, facts), _circumstances(evidence, facts))
+    raw = _findings(evidence, lines, facts)
+    findings = settle(raw, _circumstances(evidence, facts, raw))
     ordered = _order(findings)
     if ordered and ordered[0].role is not Role.REMARK:
         return _failed(ordered, evidence, facts)
@@ -130,7 +131,7 @@ def _returncode(evidence: Evidence, facts: LogFacts) -> int | None:
     return facts.returncode if evidence.returncode is None else evidence.returncode
 
 
-def _circumstances(evidence: Evidence, facts: LogFacts) -> Circumstances:
+def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Finding]) -> Circumstances:
     result = evidence.result
     process = result.process if isinstance(result, TrainResult) else None
     return Circumstances(
@@ -139,6 +140,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts) -> Circumstances:
         last_step=facts.last_step,
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),
+        in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )
 
 
@@ -203,7 +205,10 @@ def _order(findings: Sequence[Finding]) -> list[Finding]:
 def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> Classification:
     root = ordered[0]
     same = [finding for finding in ordered if finding.outcome == root.outcome]
-    others = [finding for finding in ordered if finding.outcome != root.outcome]
+    others = sorted(
+        (finding for finding in ordered if finding.outcome != root.outcome),
+        key=lambda finding: (finding.role is Role.REMARK, finding.position),
+    )
     secondary = tuple(dict.fromkeys(finding.outcome for finding in others))
     proof = [*same[:4], *(next(f for f in others if f.outcome == outcome) for outcome in secondary)]
     flags = _flags(root, evidence, facts)

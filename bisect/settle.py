@@ -35,13 +35,23 @@ _COMPILER_PATHS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Circumstances:
-    """What is known of the run beside its findings."""
+    """What is known of the run beside its findings.
+
+    Attributes:
+        num_threads: worker threads, where known.
+        control: `clean` or `failed`, what one thread did; empty when nobody looked.
+        last_step: position of the last step of training; 0 without one.
+        thread_evidence: whether threads other than the main one spoke.
+        compiled: whether at least one compilation was counted.
+        in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
+    """
 
     num_threads: int | None
     control: str
     last_step: int
     thread_evidence: bool
     compiled: bool
+    in_compiler: bool
 
     @property
     def single(self) -> bool:
@@ -73,6 +83,8 @@ def _settle_one(  # noqa: PLR0911  (one case each)
         return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), detail=finding.outcome.kind)
     if finding.outcome.kind == "mask_metadata" and finding.frames and not _in_compiler(finding):
         return replace(finding, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="exception")
+    if name is OutcomeName.BUILD_FAILED and not finding.detail and circumstances.in_compiler:
+        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
     if name in (OutcomeName.COMPILE_ERROR, OutcomeName.UNKNOWN):
         return _thread_compile(finding, circumstances)
     if name in _SURVIVABLE and finding.role < Role.EXIT and finding.position < circumstances.last_step:

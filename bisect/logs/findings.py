@@ -109,7 +109,7 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for index, line in enumerate(lines):
         block = block_of.get(index)
-        finding = _match(line, in_source=index in source_lines, block=block)
+        finding = _match(line, lines[index + 1 : index + 4], in_source=index in source_lines, block=block)
         if finding is not None:
             found.append(finding)
         elif block is not None and first_match(line.text) is None:
@@ -119,7 +119,7 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _match(line: Line, *, in_source: bool, block: Traceback | None) -> Finding | None:
+def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Traceback | None) -> Finding | None:
     match = first_match(line.text)
     if match is None:
         return None
@@ -127,6 +127,8 @@ def _match(line: Line, *, in_source: bool, block: Traceback | None) -> Finding |
     if in_source and not signature.in_source:
         return None
     if not signature.in_source and is_spoken_about(line.text, start):
+        return None
+    if signature.unless_after is not None and any(signature.unless_after.search(after.text) for after in following):
         return None
     return _finding(line, signature, names, block)
 

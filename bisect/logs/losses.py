@@ -50,7 +50,10 @@ class LossReader:
         return False
 
     def _says(self, pattern: re.Pattern[str], text: str) -> bool:
-        return any(not _STARTING_VALUE.search(match["key"]) for match in pattern.finditer(text))
+        return any(
+            not _STARTING_VALUE.search(text[max(0, match.start() - 20) : match.end("key")])
+            for match in pattern.finditer(text)
+        )
 
     def _cell_is_not_a_number(self, text: str) -> bool:
         cells = _cells(text)

@@ -31,7 +31,7 @@ _ASKED_BY_ANOTHER = re.compile(
 )
 _MISSING = re.compile(
     r"there (?:is|are) no versions? of|Could not find a version|No matching distribution|was not found in the package registry|only .{1,80} (?:is|are) available"
-    r"|no wheels? with a matching|not found in the",
+    r"|no wheels? (?:are available )?with a matching|not found in the",
     re.IGNORECASE,
 )
 _FOLD = re.compile(r"^[\s|`>╰─▶│└├\u00d7x-]+")

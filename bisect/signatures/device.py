@@ -15,6 +15,7 @@ MEMORY = (
         source="pytorch/pytorch#180278, #133254",
         example="OutOfMemoryError: out of resource: triton_tem_fused_flex_attention_0 Required: 139776 Hardware limit: 101376",
         unless=r"Ignoring this choice|Ignoring choice",
+        unless_after=r"Ignoring (?:this )?choice",
         advice="Set smaller kernel_options block sizes (BLOCK_M, BLOCK_N, num_stages) for this GPU.",
     ),
     rule(
@@ -111,7 +112,7 @@ DRIVER = (
         r"|NVMLError_LibraryNotFound|invalid device ordinal|CUDA_ERROR_INVALID_DEVICE\b|nvidia-smi: (?:command )?not found"
         r"|libnvidia-ml\.so\S* (?:not found|cannot)|No (?:GPU|CUDA device)s? (?:found|detected|available)\b"
         r"|(?:unknown or invalid|unknown) runtime name: nvidia|unresolvable CDI devices?|nvidia-container-cli: initialization error"
-        r"|torch\.cuda\.is_available\(\)\W{1,5}False",
+        r"|torch\.cuda\.is_available\(\)\W{1,5}(?:is )?False|nvidia-container-cli: (?!requirement)|exec: .{0,2}nvidia-container-runtime.{0,40}not found",
         "gpu|nvidia|cuda|nvml",
         source="torch/csrc/cuda/Module.cpp, docker, nvidia-container-cli",
         example="RuntimeError: No CUDA GPUs are available",
@@ -129,7 +130,7 @@ DRIVER = (
 HARDWARE = (
     rule(
         "hardware_fault",
-        r"\bXid\b[^\n]{0,40}?\)?: ?(?!(?:13|31|32|43|45|66|68|69|109)\b)\d+\b|\bXid (?!(?:13|31|32|43|45|66|68|69|109)\b)\d+\b",
+        r"\bXid(?: \(PCI:[^)]*\))?:? ?(?!(?:13|31|32|43|45|66|68|69|109)\b)\d+\b",
         "xid",
         source="NVIDIA Xid errors manual: 13, 31, 43, 45 and their kin come from the application",
         example="NVRM: Xid (PCI:0000:3b:00): 79, pid=4242, name=python, GPU has fallen off the bus.",
@@ -142,9 +143,9 @@ HARDWARE = (
         r"|NVLINK_UNCORRECTABLE|NVLink .{0,40}(?:fatal|fault)|hardware stack error|cudaErrorHardwareStackError"
         r"|row[- ]remap\w* (?:failure|failed|pending)|Machine check events? logged|mce: \[Hardware Error\]"
         r"|\[Hardware Error\]|cudaErrorSystemNotReady|system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY"
-        r"|DUE TO NODE FAILURE|\bNODE_FAIL\b|GPU .{0,30}(?:unhealthy|has died)",
+        r"|DUE TO NODE FAILURE|\bNODE_FAIL\b|Node failure on|RmInitAdapter failed|Unable to determine the device handle|Uncorrected \(Fatal\)|GPU .{0,30}(?:unhealthy|has died)",
         "fallen off|ecc|dbe|is lost|is_lost|reset|nvlink|hardware|row-remap|row remap|machine check|systemnotready"
-        "|system not yet|system_not_ready|node failure|node_fail|unhealthy|has died",
+        "|system not yet|system_not_ready|node failure|node_fail|unhealthy|has died|rminitadapter|device handle|uncorrected",
         source="NVIDIA Xid errors manual, CUDA runtime API errors, Slurm",
         example="RuntimeError: CUDA error: uncorrectable ECC error encountered",
         unless=r"connection reset|reset by peer|ECC (?:mode|enabled|errors?\W+0)|0 uncorrectable|uncorrectable\W+0\b|\bno uncorrectable",

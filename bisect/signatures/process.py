@@ -65,7 +65,7 @@ ENDINGS = (
     ),
     rule(
         "harness_error",
-        r"insufficient shared memory|Unexpected bus error encountered in worker|unable to (?:open|allocate|write to) (?:shared memory|file </torch_)"
+        r"insufficient shared memory|out of shared memory|raise your shared memory|Unexpected bus error encountered in worker|unable to (?:open|allocate|write to) (?:shared memory|file </torch_)"
         r"|shm_open|/dev/shm.{0,60}(?:No space|full|too small|exceeded)|unable to mmap \d+ bytes",
         "shared memory|bus error encountered|shm_open|/dev/shm|unable to mmap|unable to open",
         source="pytorch/pytorch#5040, open-mmlab/mmdetection#1997",

@@ -45,6 +45,7 @@ class Signature:
         advice: what to do, where the outcome's own advice is not specific enough.
         conclusion: what a search for something else concludes, where it differs from the outcome's own.
         unless: a pattern that, found in the same line, vetoes the match.
+        unless_after: a pattern that vetoes the match from one of the next lines (an autotuner that goes on).
         in_source: whether a source line quoted by a traceback proves it (an assert without a message).
     """
 
@@ -58,6 +59,7 @@ class Signature:
     advice: str = ""
     conclusion: Conclusion | None = None
     unless: re.Pattern[str] | None = None
+    unless_after: re.Pattern[str] | None = None
     in_source: bool = False
 
     def search(self, text: str, lowered: str) -> re.Match[str] | None:
@@ -82,6 +84,7 @@ def rule(
     advice: str = "",
     conclusion: Conclusion | None = None,
     unless: str = "",
+    unless_after: str = "",
     in_source: bool = False,
 ) -> Signature:
     """Write one row: `outcome` in its spelled form, `anchors` joined by `|`."""
@@ -96,5 +99,6 @@ def rule(
         advice=advice,
         conclusion=conclusion,
         unless=re.compile(unless, re.IGNORECASE) if unless else None,
+        unless_after=re.compile(unless_after, re.IGNORECASE) if unless_after else None,
         in_source=in_source,
     )
