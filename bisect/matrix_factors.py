@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from packaging.version import InvalidVersion, Version
 
+from envs import backend
+
 from .matrix import State
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from .matrix_state import Assessment, View
 
 BAD = frozenset({State.RACE, State.FAILURE, State.SLOWER, State.DEGRADED})
+MOST_NAMED = 6
+"""Missing cells named in a sentence; the rest is counted."""
 Point: TypeAlias = tuple[str, str]
 """(torch release, CUDA variant) of a build."""
 
@@ -134,9 +138,11 @@ def _slices(view: View) -> list[tuple[str, list[Assessment]]]:
 
 def _separate(where: str, grid: Mapping[Point, bool], *, unavailable: frozenset[Point]) -> Separation:
     missing = _missing_corners(grid)
-    runnable = tuple(sorted(missing - unavailable, key=lambda point: (_version(point[0]), point[1])))
+    published = (point for point in missing - unavailable if _may_exist(point))
+    runnable = tuple(sorted(published, key=lambda point: (_version(point[0]), point[1])))
     if runnable:
-        cells = ", ".join(f"({torch}, {cuda})" for torch, cuda in runnable)
+        cells = ", ".join(f"({torch}, {cuda})" for torch, cuda in runnable[:MOST_NAMED])
+        cells += f" and {len(runnable) - MOST_NAMED} more" if len(runnable) > MOST_NAMED else ""
         return Separation(where=where, text=f"cannot separate torch from CUDA; run cells {cells}", missing=runnable)
     by_torch, by_cuda = _follows(grid, axis=0), _follows(grid, axis=1)
     if by_torch and by_cuda:
@@ -149,6 +155,13 @@ def _separate(where: str, grid: Mapping[Point, bool], *, unavailable: frozenset[
         bad = ", ".join(f"({torch}, {cuda})" for (torch, cuda), is_bad in sorted(grid.items()) if is_bad)
         text = f"only the combination of torch and CUDA is bad: {bad}"
     return Separation(where=where, text=text)
+
+
+def _may_exist(point: Point) -> bool:
+    """Whether the release was built for the variant, as far as the tables know; an unknown release may be."""
+    torch, cuda = point
+    built = backend.variants(torch) if _version(torch) != Version("0") else ()
+    return not built or cuda in built
 
 
 def _missing_corners(grid: Mapping[Point, bool]) -> frozenset[Point]:

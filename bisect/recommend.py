@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from .matrix_state import Assessment, Machine, View
 
 
+MOST_NAMED = 4
+"""Cells named in the sentence; `run_next` has them all."""
+
+
 class Advice(StrEnum):
     UPGRADE = "upgrade"
     STAY = "stay"
@@ -204,8 +208,10 @@ def _undecided(current: str, ways: Sequence[Way], rules: Rules) -> Recommendatio
     if not any(way.build != current for way in ways):
         sentence = f"Not enough evidence: {current} is compared with no other build."
     else:
-        cells = ", ".join(f"{item.cell.cell.key.title} ({item.runs} more)" for item in missing.values())
-        sentence = f"Not enough evidence: run these cells: {cells}."
+        named = [f"{item.cell.cell.key.title} ({item.runs} more)" for item in missing.values()]
+        cells = "; ".join(named[:MOST_NAMED])
+        more = f"; and {len(named) - MOST_NAMED} cells more" if len(named) > MOST_NAMED else ""
+        sentence = f"Not enough evidence: run {cells}{more}."
     return Recommendation(
         advice=Advice.NOT_ENOUGH_EVIDENCE,
         sentence=sentence,
