@@ -19,7 +19,7 @@ from itertools import groupby
 from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
-from .intervals import allowed_rate, clean_runs_needed
+from .intervals import allowed_rate, clean_runs_needed, clopper_pearson
 from .matrix import DEGRADED, EXTERNAL, Cell, CellRun, Rules, State
 from .matrix_throughput import (
     MIN_STEADY_STEPS,
@@ -86,6 +86,16 @@ class Assessment:
     def count(self) -> str:
         """Failures of telling runs, `0/6`; a dash where nothing ran."""
         return f"{self.failures}/{self.telling}" if self.telling else "-"
+
+    @property
+    def rate(self) -> str:
+        """The failure rate that the runs leave possible: `up to 39 %` after none in six, `4-78 %` after two in six."""
+        if self.allowed is None:
+            return "-"
+        if self.failures == 0:
+            return f"up to {self.allowed:.0%}".replace("%", " %")
+        low, high = clopper_pearson(self.failures, self.telling)
+        return f"{low * 100:.0f}-{high * 100:.0f} %"
 
     @property
     def label(self) -> str:

@@ -17,13 +17,17 @@ if TYPE_CHECKING:
     from .matrix_state import Assessment, Machine
     from .recommend import Recommendation
 
+RATE_MEANING = (
+    "failures: failures of telling runs; failure rate: what these runs leave possible (95 %, exact binomial; after no "
+    "failure an upper bound)"
+)
 _HEADERS = (
     "environment",
     "workaround",
     "cache",
     "state",
     "failures",
-    "still allows",
+    "failure rate",
     "throughput",
     "Ktok/s",
     "warm-up s",
@@ -56,7 +60,12 @@ def markdown(report: Report) -> str:
         blocks += ["## Changes", _changes(report, "github")]
     if report.origin.left:
         blocks += [f"Left to run: {_escape(report.origin.left)}"]
-    blocks += ["## Legend", _legend(report), "## Reproduce with", f"    {report.origin.command}"]
+    blocks += [
+        "## Legend",
+        f"{_legend(report)}\n- {_escape(RATE_MEANING)}",
+        "## Reproduce with",
+        f"    {report.origin.command}",
+    ]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -137,7 +146,7 @@ def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:
             entry.cell.key.cache,
             state,
             entry.count,
-            "-" if entry.allowed is None else f"<= {entry.allowed:.0%}",
+            entry.rate,
             throughput_text(entry),
             number(entry.ktok_s),
             number(entry.warmup_s),

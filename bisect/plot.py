@@ -7,6 +7,7 @@ drawing. Elements are built as a tree, so text from a log cannot become markup.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 TRACE_WIDTH, TRACE_HEIGHT = 420, 120
 STRIP_WIDTH, STRIP_HEIGHT = 400, 22
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 10, 22
+_WIDE_LEFT = 72
+_LABEL_PITCH = 30
+_NIGHTLY = re.compile(r"\.dev(\d{8})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,24 +42,24 @@ def posterior_plot(bars: Sequence[Bar], *, none: float) -> str:
 
     Under each bar: the runs without (round) and with the failure (cross), or a dash where the build was unusable.
     """
-    width = max(480, min(960, 24 * (len(bars) + 2) + _LEFT + _RIGHT))
-    height, base = 240, 150
+    width = max(480, min(960, 24 * (len(bars) + 2) + _WIDE_LEFT + _RIGHT))
+    height, base = 245, 150
     svg = _svg(width, height, label="Posterior probability of each candidate, and of no change")
     slots = len(bars) + 2
-    pitch = (width - _LEFT - _RIGHT) / slots
+    pitch = (width - _WIDE_LEFT - _RIGHT) / slots
     top = max([bar.probability for bar in bars] + [none, 1e-9])
     scale = (base - _TOP - 8) / top
     _grid_lines(svg, width=width, base=base, top=top, scale=scale)
-    step = max(1, math.ceil(len(bars) / 24))
+    labelled = _labelled(bars, pitch)
     for number, bar in enumerate(bars):
-        x = _LEFT + number * pitch
+        x = _WIDE_LEFT + number * pitch
         group = ET.SubElement(svg, "g", {"class": f"bar {bar.mark.replace(' ', '-')}".strip()})
         ET.SubElement(group, "title").text = _bar_title(bar)
         _rect(group, x + pitch * 0.15, base - bar.probability * scale, pitch * 0.7, bar.probability * scale)
         _runs_mark(group, bar, x + pitch / 2, base)
-        if number % step == 0 or bar.mark:
+        if number in labelled:
             _tilted(group, x + pitch / 2, base + 30, bar.name, bold=bool(bar.mark))
-    x = _LEFT + (len(bars) + 1) * pitch
+    x = _WIDE_LEFT + (len(bars) + 1) * pitch
     group = ET.SubElement(svg, "g", {"class": "bar none"})
     ET.SubElement(group, "title").text = f"no change in the range: {none:.2%}"
     _rect(group, x + pitch * 0.15, base - none * scale, pitch * 0.7, none * scale)
@@ -160,8 +164,24 @@ def _runs_mark(group: ET.Element, bar: Bar, x: float, base: float) -> None:
 def _grid_lines(svg: ET.Element, *, width: float, base: float, top: float, scale: float) -> None:
     for share in (0.0, 0.5, 1.0):
         y = base - share * top * scale
-        _line(svg, _LEFT, y, width - _RIGHT, y, kind="grid")
-        _label(svg, _LEFT - 4, y + 3, f"{share * top:.0%}", anchor="end")
+        _line(svg, _WIDE_LEFT, y, width - _RIGHT, y, kind="grid")
+        _label(svg, _WIDE_LEFT - 4, y + 3, f"{share * top:.0%}", anchor="end")
+
+
+def _labelled(bars: Sequence[Bar], pitch: float) -> set[int]:
+    """Positions that get a name: the marked ones, and others where there is room beside them."""
+    marked = {number for number, bar in enumerate(bars) if bar.mark}
+    step = max(1, math.ceil(_LABEL_PITCH / pitch))
+    free = (n for n in range(0, len(bars), step) if all(abs(n - other) >= step for other in marked))
+    return marked | set(free)
+
+
+def _short(name: str) -> str:
+    """A nightly's date, or a name cut in its middle."""
+    nightly = _NIGHTLY.search(name)
+    if nightly is not None:
+        return nightly[1]
+    return name if len(name) <= 18 else f"{name[:8]}..{name[-8:]}"
 
 
 def _key(svg: ET.Element, names: Sequence[str]) -> None:
@@ -201,7 +221,7 @@ def _label(parent: ET.Element, x: float, y: float, text: str, *, anchor: str) ->
 def _tilted(parent: ET.Element, x: float, y: float, text: str, *, bold: bool) -> None:
     attributes = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text-anchor": "end", "transform": f"rotate(-40 {x:.1f} {y:.1f})"}
     label = ET.SubElement(parent, "text", attributes | ({"class": "strong"} if bold else {}))
-    label.text = text if len(text) <= 22 else f"{text[:10]}..{text[-10:]}"
+    label.text = _short(text)
 
 
 def _text_of(svg: ET.Element) -> str:
