@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 EXIT_CODES = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
 PROOF_LINES = 4
+REASON_WIDTH = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,4 +345,7 @@ def _outcomes(row: Row) -> str:
 
 
 def _skip_reason(row: Row) -> str:
-    return row.reason if row.skipped and not row.good + row.bad else ""
+    """The reason in a table's width; the whole of it is in the JSON."""
+    if not row.skipped or row.good + row.bad:
+        return ""
+    return row.reason if len(row.reason) <= REASON_WIDTH else f"{row.reason[: REASON_WIDTH - 3]}..."

@@ -277,10 +277,9 @@ def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation
 def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:
     """One line a step: what runs next; what a run showed; what is left."""
     if event.step is not None:
-        print(f"next: {event.step.candidate} ({event.step.reason})", file=stderr, flush=True)
         left = left_of(event.problem, event.state.observations, event.step.posterior, certain=certain)
-        if event.state.observations:
-            print(f"      {left}", file=stderr, flush=True)
+        told = f"; {left}" if event.state.observations else ""
+        print(f"next: {event.step.candidate} ({event.step.reason}){told}", file=stderr, flush=True)
     if event.finding is not None:
         seen = event.finding.observation
         counted = [item for item in event.state.observations if item.candidate == seen.candidate]

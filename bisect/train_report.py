@@ -78,6 +78,11 @@ def render(answer: TrainAnswer) -> str:
     parts = [verdict(answer), *_counts(answer), *_evidence(run)]
     if run.result is not None:
         parts += ["", _thread_table(run.result), "", *_speed(run.result.throughput, answer.token_budget)]
+        parts += (
+            []
+            if run.completed
+            else ["            of the threads that went on; a run that fails says little about speed"]
+        )
         parts += [*_gpu(run.result), *_compilation(run.result.process)]
     parts += ["", f"run directory: {answer.directory}", f"repeat with:   {answer.reproduce}"]
     return "\n".join(parts)
@@ -168,7 +173,9 @@ def _control(answer: TrainAnswer) -> str:
     outcome = answer.control.classification.outcome
     if not answer.control.completed:
         return f"the 1-thread control did not pass either ({outcome})"
-    return "the 1-thread control passed" + ("" if _is_ok(answer.control) else f", with {outcome}")
+    # One thread cannot race: that the control could not show a race is its purpose, not a finding.
+    quiet = _is_ok(answer.control) or outcome.name is OutcomeName.TOO_FEW_THREADS
+    return "the 1-thread control passed" + ("" if quiet else f", with {outcome}")
 
 
 def _counts(answer: TrainAnswer) -> list[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import tomllib
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -103,6 +103,23 @@ class Lock:
             )
         wanted = (item for item in self.distributions if _applies(item.marker, target))
         return tuple(_pin(item, target, self.name) for item in wanted)
+
+
+def exchanged(base: Lock, *, name: str, request: str, files: Iterable[index.File], source: Source) -> Lock:
+    """The lock with one distribution at another version, given by its wheels, and everything else as it was.
+
+    Nothing is resolved: that the rest may ask for another version is what such a lock is for.
+    """
+    wheels = tuple(
+        Wheel(filename=file.filename, sha256=file.sha256, size=file.size, upload_time=file.upload_time)
+        for file in files
+    )
+    (first, *_) = index.from_filenames((wheel.filename for wheel in wheels), url="")
+    version = str(first.version)
+    others = tuple(item for item in base.distributions if item.name != first.name)
+    exchange = Distribution(name=first.name, version=version, source=source, wheels=wheels)
+    ordered = sorted((*others, exchange), key=lambda item: (item.name, item.version))
+    return replace(base, name=name, request=request, distributions=tuple(ordered))
 
 
 def pins_digest(pins: Iterable[Pin], *, interpreter: str, history: Iterable[str] = ()) -> str:

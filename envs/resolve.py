@@ -107,8 +107,13 @@ def lock_now(definition: spec.Definition, settings: Settings) -> lock.Lock:
         architectures=(target.architecture,),
         platform=["--python", str(python.path)],
     )
-    Store(settings.store).keep_resolved(_resolution(definition, settings), lock.to_toml(resolved))
+    keep_lock(definition, settings, resolved)
     return resolved
+
+
+def keep_lock(definition: spec.Definition, settings: Settings, resolved: lock.Lock) -> None:
+    """Make this lock the one that `lock_for` answers for the definition on this machine."""
+    Store(settings.store).keep_resolved(_resolution(definition, settings), lock.to_toml(resolved))
 
 
 def lock_universal(definition: spec.Definition, settings: Settings) -> lock.Lock:
