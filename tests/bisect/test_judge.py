@@ -1,0 +1,166 @@
+"""What one run means for the question: BAD only for the hunted failure, never GOOD when it could not have shown it."""
+
+import json
+from bisect.judge import Question, control_verdict, judge, judge_command, log_ratio
+from bisect.model import Conclusion, Outcome
+from bisect.probe import RunKind, RunRecord
+from pathlib import Path
+
+import pytest
+
+from .fake_python import GOLDEN
+
+
+def record(tmp_path, *, result=None, log="", returncode=0, timed_out=False, name="run-0001"):
+    """A run directory as `run_once` leaves it."""
+    directory = Path(tmp_path) / name
+    directory.mkdir(parents=True)
+    (directory / "record.json").write_text(json.dumps({"variables": {}}))
+    (directory / "log.txt").write_text(log)
+    if result is not None:
+        (directory / "result.json").write_text(result if isinstance(result, str) else json.dumps(result))
+    return RunRecord(
+        directory=directory,
+        returncode=returncode,
+        timed_out=timed_out,
+        seconds=1.0,
+        result_path=directory / "result.json",
+        log_path=directory / "log.txt",
+    )
+
+
+@pytest.mark.parametrize(
+    ("returncode", "conclusion"),
+    [
+        (0, Conclusion.GOOD),
+        (1, Conclusion.BAD),
+        (124, Conclusion.BAD),
+        (125, Conclusion.SKIP),
+        (126, Conclusion.BAD),
+        (127, Conclusion.BAD),
+        (128, Conclusion.ABORT),
+        (255, Conclusion.ABORT),
+        (-11, Conclusion.ABORT),
+    ],
+)
+def test_the_protocol_of_git_bisect_run(returncode, conclusion):
+    """People bring scripts written for git bisect run; each code must mean the same here."""
+    judged = judge_command("some output\n", returncode=returncode, timed_out=False, signature="")
+
+    assert judged.conclusion is conclusion
+
+
+@pytest.mark.parametrize(
+    ("log", "returncode", "conclusion"),
+    [
+        ("KeyError: 'custom'", 1, Conclusion.BAD),
+        ("KeyError: 'custom'", 0, Conclusion.BAD),
+        ("KeyError: 'custom'", -11, Conclusion.BAD),
+        ("all fine", 0, Conclusion.GOOD),
+        ("ImportError: something else", 1, Conclusion.SKIP),
+        ("Segmentation fault", -11, Conclusion.SKIP),
+        ("skip me", 125, Conclusion.SKIP),
+        ("stop", 130, Conclusion.ABORT),
+    ],
+)
+def test_with_a_signature_only_its_match_is_bad(log, returncode, conclusion):
+    """An ImportError counted as the hunted KeyError sends the search to the wrong build."""
+    judged = judge_command(log, returncode=returncode, timed_out=False, signature=r"KeyError: 'cust")
+
+    assert judged.conclusion is conclusion
+
+
+def test_a_matched_line_is_the_evidence():
+    """The report shows the line that proves it, not the end of the log."""
+    log = "start\nKeyError: 'custom' in mask\n" + "noise\n" * 50
+    judged = judge_command(log, returncode=1, timed_out=False, signature="KeyError")
+
+    assert judged.evidence == ("KeyError: 'custom' in mask",)
+
+
+def test_running_out_of_time_is_no_vote():
+    """A slow machine must not look like a bad build."""
+    judged = judge_command("...", returncode=-15, timed_out=True, signature="")
+
+    assert (judged.conclusion, judged.outcome) == (Conclusion.SKIP, "hang(deadline)")
+
+
+def hazards(answer):
+    content = json.loads((GOLDEN / "hazards.json").read_text())
+    content["hazards"] = [{**content["hazards"][0], "name": "fx_flag_trace", "answer": answer}]
+    return content
+
+
+@pytest.mark.parametrize(
+    ("answer", "conclusion"),
+    [
+        ("leaks", Conclusion.BAD),
+        ("safe", Conclusion.GOOD),
+        ("not-applicable", Conclusion.SKIP),
+        ("could-not-test", Conclusion.SKIP),
+    ],
+)
+def test_a_hazard_that_was_not_tested_is_never_good(tmp_path, answer, conclusion):
+    """`not tested` must never look like `ok`."""
+    question = Question(kind=RunKind.HAZARDS, hazard="fx_flag_trace")
+
+    assert judge(record(tmp_path, result=hazards(answer)), question).conclusion is conclusion
+
+
+def test_a_missing_answer_is_a_skip_with_the_reason(tmp_path):
+    """A probe that crashed, or an old one without this hazard, says nothing."""
+    question = Question(kind=RunKind.HAZARDS, hazard="fx_patcher")
+    other = judge(record(tmp_path, result=hazards("leaks")), question)
+    crashed = judge(record(tmp_path, name="b", returncode=1, log="ImportError: no torch"), question)
+
+    assert (other.conclusion, other.reason) == (Conclusion.SKIP, "fx_patcher: could-not-test")
+    assert crashed.conclusion is Conclusion.SKIP
+
+
+def race():
+    return json.loads((GOLDEN / "train.json").read_text())
+
+
+def test_the_hunted_race_is_bad_and_another_hunt_skips_it(tmp_path):
+    """A race seen while hunting an out-of-memory is neither."""
+    run = record(tmp_path, result=race(), returncode=1)
+    hunted = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
+    other = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("out_of_memory(gpu)"))
+
+    assert judge(run, hunted, control="clean").conclusion is Conclusion.BAD
+    assert judge(run, other, control="clean").conclusion is not Conclusion.BAD
+    assert judge(run, other, control="clean").conclusion is not Conclusion.GOOD
+
+
+def test_a_race_with_a_failing_control_is_not_one(tmp_path):
+    """If one thread fails the same way, three threads failing prove no race."""
+    run = record(tmp_path, result=race(), returncode=1)
+    question = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
+
+    assert judge(run, question, control="failed").conclusion is not Conclusion.BAD
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"schema": 99, "kind": "train"}', "[]"])
+def test_an_unreadable_result_is_never_good(tmp_path, text):
+    """A torn result file beside exit 0 must not pass for a clean run."""
+    question = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
+    judged = judge(record(tmp_path, result=text), question)
+
+    assert judged.conclusion not in (Conclusion.GOOD, Conclusion.BAD)
+
+
+def test_the_control_passes_when_it_gets_through(tmp_path):
+    """Ending well is what the control is for; that one thread cannot race is no finding."""
+    assert control_verdict(record(tmp_path)) == "clean"
+    assert control_verdict(record(tmp_path, name="b", returncode=1)) == "failed"
+    assert control_verdict(record(tmp_path, name="c", timed_out=True)) == "failed"
+
+
+def test_log_ratio_of_a_pair(tmp_path):
+    """The value of a throughput observation: log(candidate / baseline), nothing when one was not measured."""
+    fast, slow, none = race(), race(), race()
+    fast["throughput"]["ktok_s"], slow["throughput"]["ktok_s"], none["throughput"] = 2.0, 1.0, None
+    runs = [record(tmp_path, result=content, name=str(number)) for number, content in enumerate((fast, slow, none))]
+
+    assert log_ratio(runs[0], runs[1]) == pytest.approx(0.6931, abs=1e-4)
+    assert log_ratio(runs[0], runs[2]) is None

@@ -1,0 +1,181 @@
+"""The report of a search: the verdict first, counts per candidate, reasons, and JSON whose keys are a promise."""
+
+import json
+from bisect.journal import Contents
+from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
+from bisect.report import (
+    EXIT_CODES,
+    Report,
+    as_json,
+    markdown,
+    percent,
+    proof_of,
+    render,
+    rows_of,
+    sentence,
+    verdict_name,
+)
+
+import pytest
+
+from .fake_python import GOLDEN
+
+POSTERIOR = Posterior(by_candidate=(("2.8.0", 0.0), ("2.9.0", 0.02), ("2.10.0", 0.98)), none=0.001)
+PROMISED = {
+    "schema",
+    "kind",
+    "verdict",
+    "direction",
+    "last_good",
+    "first_bad",
+    "confidence",
+    "runs",
+    "candidates",
+    "skipped",
+    "git_range",
+    "reproduce",
+    "journal",
+}
+
+
+def observed(candidate, conclusion, outcome, run, **fields):
+    return {
+        "event": "observed",
+        "candidate": candidate,
+        "conclusion": conclusion,
+        "outcome": outcome,
+        "run": run,
+        "seconds": 10.0,
+        "value": None,
+        "node": "",
+        "evidence": [],
+        "reason": "",
+        **fields,
+    }
+
+
+ENTRIES = (
+    {
+        "event": "plan",
+        "candidates": [
+            {"id": name, "date": f"2025-0{at}-01"} for at, name in enumerate(("2.8.0", "2.9.0", "2.10.0"), 1)
+        ],
+    },
+    {"event": "built", "candidate": "2.9.0", "facts": {"git_version": "a" * 40, "cuda": "12.8"}},
+    {"event": "built", "candidate": "2.10.0", "facts": {"git_version": "b" * 40, "cuda": "12.8"}},
+    observed("2.8.0", "skip", "not_published", "", reason="no wheel"),
+    observed("2.9.0", "good", "ok", "run-0001"),
+    observed("2.10.0", "good", "ok", "run-0002"),
+    observed("2.10.0", "bad", "fx_flag_race", "run-0003", evidence=["RuntimeError: Detected"]),
+)
+CONTENTS = Contents(header={"command": "torch-releases"}, entries=ENTRIES, whole_bytes=0)
+
+
+def found(direction="regression", **fields):
+    values = {"last_good": "2.9.0", "first_bad": "2.10.0", "direction": direction, "confidence": 0.981}
+    return Found(**{**values, **fields}, posterior=POSTERIOR)
+
+
+def report(step):
+    return Report(
+        kind="torch-releases",
+        hunted="fx_flag_race",
+        step=step,
+        rows=rows_of(CONTENTS, step),
+        excluded=(("2.9.1", "no cp311 wheel"),),
+        proof=proof_of(CONTENTS, step),
+        reproduce=("python -m bisect torch-releases --good 2.8.0 --bad 2.10.0",),
+        journal="runs/x/journal.jsonl",
+        lock_diff=("triton 3.5.1 -> 3.6.0",),
+    )
+
+
+STEPS = {
+    "found": found(),
+    "narrowed": Narrowed(
+        last_good="2.8.0",
+        first_bad="2.10.0",
+        suspects=("2.9.0", "2.10.0"),
+        direction="regression",
+        confidence=0.97,
+        posterior=POSTERIOR,
+        reason="1 candidates between the neighbours could not be tested",
+    ),
+    "no-regression": NoRegression(confidence=0.96, allowed_rate=0.3, posterior=POSTERIOR, reason="not reproduced"),
+    "contradiction": Contradiction(
+        endpoint="2.8.0", reason="the good endpoint fails like the bad one", posterior=POSTERIOR
+    ),
+    "exhausted": Exhausted(suspects=("2.9.0",), confidence=0.5, posterior=POSTERIOR, reason="500 runs were made"),
+    "unfinished": Probe(candidate="2.9.0", posterior=POSTERIOR),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_every_verdict_has_its_promised_keys_and_exit_code(name):
+    """Scripts on a cluster read these keys and branch on these codes."""
+    data = json.loads(json.dumps(as_json(report(STEPS[name]))))
+
+    assert data.keys() >= PROMISED
+    assert verdict_name(STEPS[name]) == name == data["verdict"]
+    codes = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
+    assert EXIT_CODES[name] == codes[name]
+
+
+@pytest.mark.parametrize("name", ["no-regression", "contradiction", "exhausted"])
+def test_nothing_is_invented_where_nothing_was_found(name):
+    """C20, C22: no culprit section, last_good and first_bad are null, and the reason is there."""
+    data = as_json(report(STEPS[name]))
+
+    assert (data["last_good"], data["first_bad"], data["git_range"]) == (None, None, None)
+    assert data["reason"]
+    assert "compare" not in render(report(STEPS[name]))
+
+
+def test_a_regression_reads_as_one():
+    """The first line is what people repeat."""
+    assert sentence(report(found())) == (
+        "regression: last good 2.9.0, first bad 2.10.0 (fx_flag_race; 98 % sure after 3 runs)"
+    )
+
+
+def test_a_fix_reads_as_one():
+    """`fixed: last bad ..., first good ...`: the neighbours keep their roles when the good one is newer."""
+    step = found("fix", last_good="2.10.0", first_bad="2.9.0")
+
+    assert sentence(report(step)).startswith("fixed: last bad 2.9.0, first good 2.10.0 (")
+    assert as_json(report(step))["git_range"] == f"{'a' * 40}..{'b' * 40}"
+
+
+def test_counts_leave_skips_out_and_keep_their_reasons():
+    """C05: infrastructure errors are not votes; 1/2 must not become 1/3."""
+    data = as_json(report(found()))
+    counts = {row["id"]: (row["bad"], row["runs"]) for row in data["candidates"]}
+
+    assert counts == {"2.8.0": (0, 0), "2.9.0": (0, 1), "2.10.0": (1, 2)}
+    assert data["runs"] == 3
+    assert data["skipped"] == [{"candidate": "2.8.0", "outcome": "not_published", "reason": "no wheel"}]
+
+
+def test_the_report_shows_the_proof_and_the_commits():
+    """G04, G07, G13: both hashes, a compare link, the log line of a bad run, and how to reproduce it."""
+    text = render(report(found()))
+
+    assert "2.10.0 run-0003: RuntimeError: Detected" in text
+    assert f"compare/{'a' * 40}...{'b' * 40}" in text
+    assert "nightly branch" in text
+    assert "triton 3.5.1 -> 3.6.0" in text
+    assert text.index("regression:") < text.index("reproduce with:")
+
+
+def test_the_issue_text_is_the_golden_one():
+    """What people paste must keep its form."""
+    assert markdown(report(found())) + "\n" == (GOLDEN / "search_report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(1.0, "100 %"), (0.9996, "99.96 %"), (0.95, "95 %"), (0.981, "98 %"), (0.0, "0 %"), (0.001, "0.1 %")],
+)
+def test_certainty_is_never_rounded_up(share, text):
+    """99.96 % printed as 100 % is a claim nobody made."""
+    assert percent(share) == text
