@@ -33,6 +33,7 @@ def page(url: str, *, timeout_s: float = 30.0) -> Response:
             with urllib.request.urlopen(urllib.request.Request(url, headers=_HEADERS), timeout=timeout_s) as answer:
                 return Response(url=answer.url, text=answer.read().decode("utf-8", errors="replace"))
         except urllib.error.HTTPError as error:
+            error.close()
             if error.code in (403, 404, 410):
                 raise _missing(url, error.code) from error
             if attempt == _ATTEMPTS or error.code < 500:

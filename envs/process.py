@@ -58,6 +58,20 @@ NETWORK = frozenset(
         "SSL_CLIENT_CERT",
     }
 )
+# Where uv keeps things and how patient it is; nothing that changes what is installed.
+_INSTALLER = frozenset(
+    {
+        "HOME",
+        "TMPDIR",
+        "UV_CACHE_DIR",
+        "UV_CONCURRENT_DOWNLOADS",
+        "UV_HTTP_RETRIES",
+        "UV_HTTP_TIMEOUT",
+        "UV_PYTHON_INSTALL_DIR",
+        "XDG_CACHE_HOME",
+        "XDG_DATA_HOME",
+    }
+)
 
 _CACHES = {
     "CUDA_CACHE_PATH": "cuda",
@@ -196,10 +210,7 @@ def installer_environment(environ: Mapping[str, str], extra: Iterable[tuple[str,
     kept = {
         name: value
         for name, value in environ.items()
-        if name in KEPT
-        or name.upper() in NETWORK
-        or name in ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_DATA_HOME", "UV_CACHE_DIR", "UV_PYTHON_INSTALL_DIR")
-        or name.startswith("LC_")
+        if name in KEPT or name.upper() in NETWORK or name in _INSTALLER or name.startswith("LC_")
     }
     return {**kept, "UV_NO_CONFIG": "1", "UV_LINK_MODE": "copy", "UV_NO_PROGRESS": "1", **dict(extra)}
 

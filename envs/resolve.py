@@ -59,7 +59,7 @@ def pinned(definition: spec.Definition, settings: Settings) -> spec.Definition:
 
 def resolved_path(definition: spec.Definition, settings: Settings) -> Path:
     """Where `lock_now` keeps the lock of a definition with an exact version."""
-    return Store(settings.store).resolved(_resolution(definition, settings))
+    return Store(settings.store).resolved(resolution_key(definition, settings))
 
 
 def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | None:
@@ -70,7 +70,7 @@ def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | N
         committed = committed_lock(definition)
         if committed is not None:
             return committed
-    path = Store(settings.store).resolved(_resolution(definition, settings))
+    path = Store(settings.store).resolved(resolution_key(definition, settings))
     try:
         return lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
     except FileNotFoundError:
@@ -113,7 +113,7 @@ def lock_now(definition: spec.Definition, settings: Settings) -> lock.Lock:
 
 def keep_lock(definition: spec.Definition, settings: Settings, resolved: lock.Lock) -> None:
     """Make this lock the one that `lock_for` answers for the definition on this machine."""
-    Store(settings.store).keep_resolved(_resolution(definition, settings), lock.to_toml(resolved))
+    Store(settings.store).keep_resolved(resolution_key(definition, settings), lock.to_toml(resolved))
 
 
 def lock_universal(definition: spec.Definition, settings: Settings) -> lock.Lock:
@@ -172,7 +172,7 @@ def request_digest(definition: spec.Definition) -> str:
     return hashlib.sha256(json.dumps(asked).encode()).hexdigest()
 
 
-def _resolution(definition: spec.Definition, settings: Settings) -> str:
+def resolution_key(definition: spec.Definition, settings: Settings) -> str:
     """Digest of the request and of where it was resolved; a wheelhouse counts with the torch it holds now."""
     held = []
     if settings.wheelhouse is not None:

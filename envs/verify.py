@@ -1,7 +1,7 @@
 """What a freeze does not see: files changed, deleted, owned twice or by nobody, and code that runs at every start.
 
-Every file is hashed against the RECORD of the distribution that owns it. Hashes are remembered by size, time of
-change and inode, so that a second look at an unchanged environment costs only the listing.
+Every file is hashed against the RECORD of the distribution that owns it. Hashes are remembered by size, times
+and inode, so that a second look at an unchanged environment costs only the listing.
 """
 
 from __future__ import annotations
@@ -111,7 +111,13 @@ class _Seen:
 
     size: int
     mtime_ns: int
+    ctime_ns: int
     inode: int
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        """What is remembered; the ctime also changes when a tool sets the mtime back."""
+        return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -119,7 +125,7 @@ class _Hashes:
     """Remembered hashes of one environment, and how many had to be computed."""
 
     path: Path | None
-    known: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
+    known: dict[str, tuple[tuple[int, ...], str]] = field(default_factory=dict)
     computed: int = 0
 
 
@@ -179,7 +185,12 @@ def _walk(environment: Path) -> Iterator[tuple[str, _Seen]]:
                     status = entry.stat(follow_symlinks=False)
                     yield (
                         entry.path[cut:],
-                        _Seen(size=status.st_size, mtime_ns=status.st_mtime_ns, inode=status.st_ino),
+                        _Seen(
+                            size=status.st_size,
+                            mtime_ns=status.st_mtime_ns,
+                            ctime_ns=status.st_ctime_ns,
+                            inode=status.st_ino,
+                        ),
                     )
 
 
@@ -319,10 +330,9 @@ def _hash(environment: Path, paths: Sequence[str], seen: Mapping[str, _Seen], ha
     actual = {}
     unknown = []
     for path in paths:
-        file = seen[path]
         known = hashes.known.get(path)
-        if known is not None and known[:3] == (file.size, file.mtime_ns, file.inode):
-            actual[path] = known[3]
+        if known is not None and known[0] == seen[path].key:
+            actual[path] = known[1]
         else:
             unknown.append(path)
     unknown.sort(key=lambda path: -seen[path].size)
@@ -345,7 +355,7 @@ def _remembered(memory: Path | None) -> _Hashes:
         return _Hashes(path=memory)
     try:
         table = json.loads(memory.read_text(encoding="utf-8"))
-        return _Hashes(path=memory, known={path: (*map(int, row[:3]), row[3]) for path, row in table.items()})
+        return _Hashes(path=memory, known={path: (tuple(key), digest) for path, (key, digest) in table.items()})
     except (OSError, ValueError, TypeError, AttributeError, IndexError):
         return _Hashes(path=memory)
 
@@ -353,7 +363,7 @@ def _remembered(memory: Path | None) -> _Hashes:
 def _remember(hashes: _Hashes, actual: Mapping[str, str], seen: Mapping[str, _Seen]) -> None:
     if hashes.path is None or not hashes.computed:
         return
-    table = {path: (seen[path].size, seen[path].mtime_ns, seen[path].inode, digest) for path, digest in actual.items()}
+    table = {path: (seen[path].key, digest) for path, digest in actual.items()}
     temporary = hashes.path.with_suffix(f".{os.getpid()}")
     try:
         temporary.write_text(json.dumps(table), encoding="utf-8")
