@@ -42,6 +42,10 @@ class Engine:
     def __init__(self, client: docker.APIClient) -> None:
         self._client = client
 
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()
+
     def name(self) -> str:
         """Engine and version for the evidence, `docker 28.2.2`; podman says so itself."""
         version = _asked(self._client.version)

@@ -99,7 +99,7 @@ def serving(engine: FakeEngine, directory):
     """Serve it; yields the value for DOCKER_HOST."""
     path = directory / "engine.sock"
     server = _Server(str(path), _handler(engine))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
     thread.start()
     try:
         yield f"unix://{path}"

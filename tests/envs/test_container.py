@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import pytest
@@ -21,6 +22,7 @@ def engine(tmp_path):
     with serving(fake, tmp_path) as address:
         fake.connection = container.connect({"DOCKER_HOST": address})
         yield fake
+        fake.connection.close()
 
 
 def _box(**changes):
@@ -177,11 +179,13 @@ def test_an_engine_that_goes_away_is_an_error_of_its_own(engine):
     assert raised.value.outcome == "harness_error(engine_gone)"
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the SDK leaves its socket to the GC
 def test_no_engine_is_one_sentence_and_exit_6(tmp_path):
     """A silent fall-back to the host would be reported as a sealed run."""
     with pytest.raises(CannotRunError) as raised:
         container.connect({"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
 
+    gc.collect()
     assert raised.value.exit_code == 6
     assert "no container engine answers" in raised.value.message
 
