@@ -185,9 +185,12 @@ def test_no_engine_is_one_sentence_and_exit_6(tmp_path):
     with pytest.raises(CannotRunError) as raised:
         container.connect({"DOCKER_HOST": f"unix://{tmp_path}/none.sock"})
 
+    error = raised.value
+    code, message = error.exit_code, error.message
+    del raised, error
     gc.collect()
-    assert raised.value.exit_code == 6
-    assert "no container engine answers" in raised.value.message
+    assert code == 6
+    assert "no container engine answers" in message
 
 
 def test_leftovers_of_an_owner_are_removed(engine):
