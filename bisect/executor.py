@@ -69,6 +69,12 @@ class LocalRunner:
     progress: Callable[[Mapping[str, object]], None] | None = None
     _used: dict[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """A search that goes on still keeps count of what it built before it was stopped."""
+        kept = sorted((self.directory / "environments").glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in kept:
+            self._used[path.stem] = json.loads(path.read_text(encoding="utf-8"))["digest"]
+
     def build(self, candidate: str) -> BuildFacts:
         """Make the candidate's environment and ask it what it is."""
         try:
@@ -157,20 +163,30 @@ class LocalRunner:
     def _built(self, candidate: str) -> Built:
         definition = self.define(candidate)
         if not is_built(definition, self.settings):
-            self._make_room()
-        built = build(definition, self.settings, report=self.say)
+            while len(self._used) >= self.keep:
+                self._remove_oldest(f"{self.keep} are kept")
+        built = self._build_in_what_is_free(definition)
         self._used.pop(candidate, None)
         self._used[candidate] = built.digest
         return built
 
-    def _make_room(self) -> None:
-        """Remove the least recently used environments of this search above the cap; the endpoints go like others."""
-        while len(self._used) >= self.keep:
-            candidate, digest = next(iter(self._used.items()))
-            del self._used[candidate]
-            if digest not in self._used.values():
-                self.say(f"removing the environment of {candidate}: {self.keep} are kept")
-                Store(self.settings.store).remove(digest)
+    def _build_in_what_is_free(self, definition: Definition) -> Built:
+        """Build; a disk too full for it loses this search's own environments first."""
+        while True:
+            try:
+                return build(definition, self.settings, report=self.say)
+            except CannotRunError as error:
+                if error.outcome not in WHOLE_MACHINE or not self._used:
+                    raise
+                self._remove_oldest("the disk is full")
+
+    def _remove_oldest(self, why: str) -> None:
+        """Remove the least recently used environment of this search; an endpoint goes like any other."""
+        candidate, digest = next(iter(self._used.items()))
+        del self._used[candidate]
+        if digest not in self._used.values():
+            self.say(f"removing the environment of {candidate}: {why}")
+            Store(self.settings.store).remove(digest)
 
     def _keep_evidence(self, candidate: str, built: Built) -> None:
         """The lock and the definition stay when the environment is pruned, for the report and to reproduce it."""

@@ -6,7 +6,7 @@ import os
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from envs import settings, spec
+from envs import backend, settings, spec
 from envs.listing import default_files, target_of
 from envs.resolve import torch_files
 
@@ -36,8 +36,9 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search."""
     base, here = spec.load(args.env), settings.from_arguments(args, os.environ)
 
+    own_index = bool(args.cuda or here.index or here.wheelhouse)
+
     def find_range() -> Range:
-        own_index = args.cuda or here.index or here.wheelhouse
         files = torch_files(base, here) if own_index else default_files("torch", here)
         today = datetime.now(UTC).date()
         target = target_of(base, here)
@@ -45,7 +46,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         return select(found, good=args.good, bad=args.bad)
 
     def define(entry: Mapping[str, Any]) -> spec.Definition:
-        return spec.with_torch(base, version=entry["version"], cuda=args.cuda or "")
+        served = "" if own_index else backend.default_variant(entry["id"])
+        return spec.with_torch(base, version=entry["version"], cuda=args.cuda or served)
 
     request = Request(
         kind=KIND,
