@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SHIPPED = "shipped"
 _LISTS = ("builds", "histories", "workarounds", "caches", "arguments")
 _STRINGS = ("profile", "current", "budget")
-_TABLES = ("rules", "exclude")
+_TABLES = ("rules", "exclude", "hazards")
 _EXCLUDABLE = ("build", "history", "workaround", "cache")
 _CACHES = ("cold", "warm")
 _BUDGET = re.compile(r"\s*(?P<amount>\d+(?:\.\d+)?)\s*(?P<unit>h|m|min|minutes|s|r|runs?)?\s*\Z")
@@ -66,6 +66,7 @@ class Axes:
     profile: str = "auto"
     arguments: tuple[str, ...] = ()
     current: str = ""
+    hazards: bool = True
     budget: Budget = field(default_factory=Budget)
     rules: Rules = field(default_factory=Rules)
     exclude: tuple[tuple[tuple[str, str], ...], ...] = ()
@@ -85,6 +86,9 @@ def parse_axes(text: str, *, shipped: Sequence[str], source: str = "the axes fil
     values["builds"] = _expanded(values["builds"], shipped)
     if "budget" in values:
         values["budget"] = parse_budget(values["budget"])
+    if not isinstance(table.get("hazards", True), bool):
+        raise UsageError(f"{source}: hazards must be true or false, not {table['hazards']!r}")
+    values["hazards"] = table.get("hazards", True)
     axes = Axes(**values, rules=_rules(table, source), exclude=_exclude(table, source))
     return _checked(axes, source)
 

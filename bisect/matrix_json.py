@@ -1,7 +1,6 @@
-"""Cells to JSON and back: the journal's lines, the report for scripts, and an old report to compare with.
+"""Cells to JSON and back: the report for scripts, an old report to compare with, the entries of the journal.
 
-A file of a newer schema or with a broken line is refused with the reason; the last line of a journal may be torn by
-a kill and is then dropped.
+A file of a newer schema or of another kind is refused with the reason.
 """
 
 from __future__ import annotations
@@ -24,22 +23,14 @@ if TYPE_CHECKING:
     from .recommend import Recommendation
 
 SCHEMA = 1
-HEADER = json.dumps({"schema": SCHEMA, "kind": "matrix-journal"})
 
 
-def journal_line(key: CellKey, run: CellRun) -> str:
-    """One finished run as one line, with the whole key, so that a journal can be read without its axes."""
-    return json.dumps({"key": asdict(key), "run": asdict(run)}, separators=(",", ":"))
-
-
-def parse_journal(text: str, *, source: str = "the journal") -> tuple[tuple[CellKey, CellRun], ...]:
-    """Every whole line; UsageError for a broken one before the last, or for a newer schema."""
-    lines = text.split("\n")
-    whole = lines[:-1]  # what follows the last newline is a line that a kill tore
-    if not whole:
-        return ()
-    _check_schema(_load(whole[0], source, 1), "matrix-journal", source)
-    return tuple(_parse_line(line, source, number) for number, line in enumerate(whole[1:], start=2))
+def parse_run_entry(entry: Mapping[str, Any], source: str) -> tuple[CellKey, CellRun]:
+    """One finished run from a journal, with the whole key, so that a journal can be read without its axes."""
+    try:
+        return CellKey(**entry["key"]), _parse_run(entry["run"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{source}: not a run of a cell: {error}") from error
 
 
 def report_json(report: Report) -> str:
@@ -66,7 +57,7 @@ def report_json(report: Report) -> str:
 
 def parse_report(text: str, *, source: str) -> View:
     """The cells of an older report, judged again by the rules it was made with."""
-    document = _load(text, source, 1)
+    document = _load(text, source)
     _check_schema(document, "matrix", source)
     try:
         cells = tuple(_parse_cell(entry) for entry in document["cells"])
@@ -157,21 +148,13 @@ def _parse_traces(traces: Iterable[Mapping[str, Any]]) -> Iterable[Trace]:
     return (Trace(thread=trace["thread"], step_times_s=tuple(trace["step_times_s"])) for trace in traces)
 
 
-def _parse_line(line: str, source: str, number: int) -> tuple[CellKey, CellRun]:
-    entry = _load(line, source, number)
-    try:
-        return CellKey(**entry["key"]), _parse_run(entry["run"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{source}, line {number}: not a run of a cell: {error}") from error
-
-
-def _load(text: str, source: str, number: int) -> dict[str, Any]:
+def _load(text: str, source: str) -> dict[str, Any]:
     try:
         entry = json.loads(text)
     except ValueError as error:
-        raise UsageError(f"{source}, line {number}: not JSON: {error}") from error
+        raise UsageError(f"{source} is not JSON: {error}") from error
     if not isinstance(entry, dict):
-        raise UsageError(f"{source}, line {number}: not an object")
+        raise UsageError(f"{source} is not an object")
     return entry
 
 

@@ -17,6 +17,22 @@ if TYPE_CHECKING:
     from .matrix_state import Machine, View
 
 
+CRASHING = frozenset(
+    {
+        "fx_flag_trace",
+        "fx_flag_make_fx",
+        "fx_flag_flex",
+        "fx_flag_compile",
+        "fx_flag_stuck",
+        "fx_patcher",
+        "mask_metadata",
+        "metrics_context",
+        "first_concurrent_compile",
+    }
+)
+"""Hazards that end a run; the others (configuration not seen in a thread, ...) are shown, and decide nothing."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HazardAnswer:
     """What a deterministic probe said about one environment; `run` is its run directory."""

@@ -6,12 +6,12 @@ import json
 from bisect.matrix import Rules, State
 from bisect.matrix_compare import compare
 from bisect.matrix_gate import EXIT_CODE, matched, parse_gate
-from bisect.matrix_json import HEADER, journal_line, parse_journal, parse_report, report_json
+from bisect.matrix_json import parse_report, parse_run_entry, report_json
 from bisect.matrix_junit import junit
 from bisect.matrix_report import HazardAnswer, Origin, make_report
 from bisect.matrix_state import assess
 from bisect.matrix_text import markdown, terminal
-from dataclasses import replace
+from dataclasses import asdict, replace
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -145,8 +145,8 @@ def test_the_json_holds_noise_baseline_recommendation_and_runs():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "not JSON"),
-        ("[]", "not an object"),
+        ("{", "is not JSON"),
+        ("[]", "is not an object"),
         ('{"kind": "train", "schema": 1}', "is not a matrix file"),
         ('{"kind": "matrix", "schema": 99}', "schema 99"),
         ('{"kind": "matrix", "schema": 1, "cells": [{}], "rules": {}}', "not the JSON report"),
@@ -161,29 +161,16 @@ def test_an_old_report_that_cannot_be_read_is_an_error(text, words):
     assert words in caught.value.message
 
 
-def journal(*runs):
-    return "\n".join((HEADER, *(journal_line(key, run) for key, run in runs))) + "\n"
-
-
-def test_the_journal_reads_back_and_drops_a_torn_last_line():
-    """A kill in the middle of a write would lose the whole matrix."""
+def test_a_run_reads_back_from_its_journal_entry():
+    """A resumed matrix would judge other runs than those that were made."""
     one = cell("cu128", [OK, RACE])
     run = replace(one.runs[0], traces=(steps(1.0, 0.5),), facts=(("torch", "2.10.0"),))
-    text = journal((one.key, run), (one.key, one.runs[1]))
+    entry = json.loads(json.dumps({"key": asdict(one.key), "run": asdict(run)}))
 
-    assert parse_journal(text) == ((one.key, run), (one.key, one.runs[1]))
-    assert parse_journal(text[:-20]) == ((one.key, run),)
-    assert parse_journal("") == ()
-    assert parse_journal(HEADER[:10]) == ()
-
-
-def test_a_broken_line_in_the_middle_is_an_error():
-    """Results would vanish silently."""
-    one = cell("cu128", [OK, OK])
-    text = journal(*((one.key, run) for run in one.runs)).replace('{"key"', '{"kay"', 1)
-
-    with pytest.raises(UsageError, match="line 2"):
-        parse_journal(text)
+    assert parse_run_entry(entry, "journal") == (one.key, run)
+    for broken in ({"key": entry["key"]}, {**entry, "key": {"nonsense": 1}}, {**entry, "run": {}}):
+        with pytest.raises(UsageError, match="not a run of a cell"):
+            parse_run_entry(broken, "journal")
 
 
 def test_the_gate_matches_races_and_large_losses_only():

@@ -1,0 +1,229 @@
+"""`python -m bisect matrix`: builds x contamination x workarounds x cache, with a recommendation.
+
+Exit code: 0 answered, 2 a wrong command line or axes file, 4 the budget ended before the advice was settled, 7 a
+condition of --fail-on holds, 130 interrupted with the journal intact.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from envs import machine, settings, spec
+from envs.errors import InterruptedRunError, UsageError
+
+from ..html import matrix_page
+from ..journal import FILE_NAME
+from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
+from ..matrix_compare import compare
+from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
+from ..matrix_json import parse_report, report_json
+from ..matrix_plan import Prepared, prepare, template
+from ..matrix_report import HazardAnswer, Origin, Report, make_report
+from ..matrix_run import MatrixRun
+from ..matrix_schedule import Plan, plan
+from ..matrix_store import MatrixDirectory
+from ..matrix_text import plan_text, terminal
+from ..probe import code_digest, without_credentials
+from ..recommend import Advice
+from ..searches import report_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from ..matrix import Cell
+    from ..matrix_state import View
+
+PACKAGE = Path(__file__).resolve().parent.parent
+DEFAULT_AXES = PACKAGE / "matrix.toml"
+WORKLOAD = PACKAGE.parent / "dflash"
+DEFAULT_OUT = "runs/matrix"
+UNSETTLED = 4
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Options of the matrix; the same `--out` again goes on where it stopped."""
+    parser.epilog = "example: python -m bisect matrix --axes axes.toml --budget 20m --fail-on race,slower:5%%"
+    parser.add_argument("--axes", metavar="FILE", help=f"axes file (default: {DEFAULT_AXES.name} of this package)")
+    parser.add_argument("--budget", metavar="B", help="minutes (20m, 1.5h) or runs (60 runs) of this invocation")
+    parser.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"matrix directory (default: {DEFAULT_OUT})")
+    parser.add_argument("--resume", action="store_true", help="go on with the axes of --out; an error if it is new")
+    parser.add_argument("--compare", metavar="OLD", help="an older matrix directory or matrix.json: say what changed")
+    parser.add_argument("--fail-on", metavar="STATES", default="", help="exit 7 for these: race,slower:5%%,not-tested")
+    parser.add_argument("--search", metavar="DIR", action="append", default=[], help="show a bisection's posterior too")
+    parser.add_argument("--node", metavar="NAME", default="", help="name of this machine in the results")
+    parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds without a sign of life")
+    parser.add_argument("--dry-run", action="store_true", help="show the cells, what it would cost, and stop")
+    parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
+    settings.add_arguments(parser)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The command line, checked."""
+
+    axes: Axes
+    axes_text: str
+    budget: Budget
+    settings: settings.Settings
+    directory: Path
+    old: tuple[str, View] | None
+    gate: tuple[Condition, ...]
+    searches: tuple[Path, ...]
+    node: str
+    patience_s: float
+    command: str
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
+    """Plan, run, report."""
+    request = _request(args)
+    here = machine.ask()
+    common = template(request.axes, here, benchmark=code_digest(WORKLOAD), node=request.node)
+    prepared = prepare(request.axes, request.settings, here=here, common=common)
+    estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s)
+    if args.dry_run:
+        report = _report(request, prepared, prepared.cells, ())
+        print(report_json(report) if args.json else _plan_text(request, prepared, estimate), file=stdout)
+        return 0
+    print(_plan_text(request, prepared, estimate), file=stderr)
+    report = _run(request, prepared, stderr=stderr)
+    print(report_json(report) if args.json else terminal(report), file=stdout, end="")
+    return _exit_code(request, report, stderr=stderr)
+
+
+def _run(request: Request, prepared: Prepared, *, stderr: IO[str]) -> Report:
+    directory = MatrixDirectory(request.directory)
+    directory.keep_axes(request.axes_text)
+    running = MatrixRun(
+        axes=request.axes,
+        prepared=prepared,
+        settings=request.settings,
+        directory=directory,
+        budget=request.budget,
+        say=lambda line: print(line, file=stderr, flush=True),
+        patience_s=request.patience_s,
+    )
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        running.run()
+    except KeyboardInterrupt:
+        _write(request, prepared, running, directory)
+        raise InterruptedRunError(
+            f"interrupted; every finished run is in {request.directory}", hint=f"go on with: {request.command}"
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+        directory.close()
+    report = _write(request, prepared, running, directory)
+    print(f"reports: {request.directory}/matrix.html, .md, .json, .xml", file=stderr)
+    return report
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    """SIGTERM ends a matrix like Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: MatrixDirectory) -> Report:
+    locks = {(cell.key.lock, cell.key.benchmark) for cell in running.cells}
+    answers = tuple(
+        answer for run in directory.hazards() if (run.lock, run.benchmark) in locks for answer in run.answers
+    )
+    report = _report(request, prepared, running.cells or prepared.cells, answers)
+    searches = [report_of(path) for path in request.searches]
+    directory.write_reports(report, matrix_page(report, searches=searches))
+    return report
+
+
+def _report(request: Request, prepared: Prepared, cells: tuple[Cell, ...], answers: tuple[HazardAnswer, ...]) -> Report:
+    left = plan(cells, request.axes.rules, build_s=prepared.build_s)
+    origin = Origin(
+        created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        command=request.command,
+        axes=request.axes_text,
+        benchmark=code_digest(WORKLOAD),
+        current=request.axes.current,
+        left=f"{left.runs} runs, about {left.seconds / 60:.0f} minutes" if left.runs else "",
+    )
+    report = make_report(cells, rules=request.axes.rules, origin=origin, points=prepared.points, hazards=answers)
+    if request.old is None:
+        return report
+    name, view = request.old
+    return replace(report, old=name, changes=compare(view.assessments, report.view.assessments))
+
+
+def _exit_code(request: Request, report: Report, *, stderr: IO[str]) -> int:
+    failing = matched(report.view, request.gate)
+    for entry in failing:
+        print(f"fails: {entry.cell.key.title}: {entry.label}", file=stderr)
+    if failing:
+        return EXIT_CODE
+    unsettled = any(advice.advice is Advice.NOT_ENOUGH_EVIDENCE for _, advice in report.recommendations)
+    if report.origin.left and unsettled:
+        print(f"left to run: {report.origin.left}; go on with: {request.command}", file=stderr)
+        return UNSETTLED
+    return 0
+
+
+def _plan_text(request: Request, prepared: Prepared, estimate: Plan) -> str:
+    needed = [room.needs for room in prepared.rooms.values() if room.needs is not None and room.blocked is None]
+    text = plan_text(
+        prepared.cells,
+        estimate,
+        download_bytes=sum(needs.download_bytes for needs in needed),
+        disk_bytes=sum(needs.disk_bytes for needs in needed),
+    )
+    limit = request.budget.seconds
+    if limit is not None and estimate.seconds > limit:
+        text += (
+            f"\nmore than the budget of {request.budget}: the cells that tell most come first, the same command goes on"
+        )
+    return text
+
+
+def _request(args: argparse.Namespace) -> Request:
+    directory = Path(args.out)
+    text, source = _axes_text(args, directory)
+    axes = parse_axes(text, shipped=[definition.name for definition in spec.shipped()], source=source)
+    return Request(
+        axes=axes,
+        axes_text=text,
+        budget=parse_budget(args.budget) if args.budget else axes.budget,
+        settings=settings.from_arguments(args, os.environ),
+        directory=directory,
+        old=_old(args.compare) if args.compare else None,
+        gate=parse_gate(args.fail_on),
+        searches=tuple(Path(path) for path in args.search),
+        node=args.node,
+        patience_s=args.timeout,
+        command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
+    )
+
+
+def _axes_text(args: argparse.Namespace, directory: Path) -> tuple[str, str]:
+    path = Path(args.axes) if args.axes else DEFAULT_AXES
+    if args.resume:
+        if not (directory / FILE_NAME).exists():
+            raise UsageError(f"there is nothing to resume in {directory}", hint="leave --resume out to start")
+        kept = directory / "axes.toml"
+        path = path if args.axes or not kept.exists() else kept
+    try:
+        return path.read_text(encoding="utf-8"), str(path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the axes file {path}: {error}") from error
+
+
+def _old(text: str) -> tuple[str, View]:
+    path = Path(text)
+    path = path / "matrix.json" if path.is_dir() else path
+    try:
+        content = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the older matrix {path}: {error}", hint="give its directory") from error
+    return str(path), parse_report(content, source=str(path))

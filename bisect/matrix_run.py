@@ -1,0 +1,233 @@
+"""The loop of the matrix: ask for the next cell, build, run, write down, until it is good enough or the budget ends.
+
+Decides nothing: which cell is next is `matrix_schedule`'s answer, what a run means is `classify`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable  # noqa: TC003  (in a dataclass's fields)
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from envs.build import Built, build
+from envs.errors import CannotBuildError, CannotRunError
+
+from .judge import classify_train, control_verdict, train_result
+from .matrix import RACES, Blocked, Cell, CellKey, CellRun, State, with_block, with_run
+from .matrix_measure import cell_run
+from .matrix_plan import Prepared, from_error
+from .matrix_report import HazardAnswer
+from .matrix_schedule import Choice, expected_seconds, next_choice
+from .matrix_state import assess
+from .matrix_store import HazardRun, MatrixDirectory
+from .probe import RunKind, RunRecord, RunRequest, run_once
+from .result import ResultError, parse_hazards
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from envs.settings import Settings
+
+    from .matrix_axes import Axes, Budget
+
+REFUSED = 2
+"""The benchmark's exit code for an option or a profile that this machine cannot run."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MatrixRun:
+    """One invocation.
+
+    Attributes:
+        axes: what is compared.
+        prepared: the cells as they were before.
+        settings: where environments come from and go.
+        directory: where runs are kept.
+        budget: what this invocation may spend.
+        say: told lines for a person.
+        patience_s: seconds without a sign of life after which a run is ended.
+        cells: the cells as they are now.
+        session: name of this invocation; throughput is compared only within it.
+    """
+
+    axes: Axes
+    prepared: Prepared
+    settings: Settings
+    directory: MatrixDirectory
+    budget: Budget
+    say: Callable[[str], None]
+    patience_s: float = 300.0
+    cells: tuple[Cell, ...] = ()
+    session: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}")
+    _started: float = field(default_factory=time.monotonic)
+    _order: int = 0
+    _build_s: dict[str, float] = field(default_factory=dict)
+    _built: dict[str, Built] = field(default_factory=dict)
+    _controls: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Spend the budget; `cells` then hold what is known."""
+        self.cells = self.directory.filled(self.prepared.cells)
+        self._build_s = self.prepared.build_s
+        while (choice := self._next()) is not None and self._affords(choice):
+            built = self._environment(choice.cell.key)
+            if built is not None:
+                self._probe_hazards(choice.cell.key, built)
+                self._measure(choice, built)
+
+    def _next(self) -> Choice | None:
+        return next_choice(self.cells, self.axes.rules, build_s=self._build_s, session=self.session)
+
+    def _affords(self, choice: Choice) -> bool:
+        """Whether the next run still fits; the first one always does when there is any budget at all."""
+        if self.budget.runs is not None:
+            return self._order < self.budget.runs
+        if self.budget.seconds is None:
+            return True
+        expected = expected_seconds(choice.cell, self.cells) + self._build_s.get(choice.cell.key.environment, 0.0)
+        left = self.budget.seconds - (time.monotonic() - self._started)
+        return left > 0 and (self._order == 0 or expected <= left)
+
+    def _environment(self, key: CellKey) -> Built | None:
+        """The cell's environment, built when it is not there; None marks every cell that needs it."""
+        name = key.environment
+        if name in self._built:
+            return self._built[name]
+        definition = self.prepared.rooms[name].definition
+        assert definition is not None
+        try:
+            built = build(definition, self.settings, report=self.say)
+        except (CannotBuildError, CannotRunError) as error:
+            self.say(f"{name}: cannot be built: {error.message}")
+            self._block(name, from_error(error))
+            return None
+        self._build_s.pop(name, None)
+        if built.fingerprint.torch_error:
+            self.say(f"{name}: torch cannot be imported: {built.fingerprint.torch_error}")
+        self._built[name] = built
+        return built
+
+    def _block(self, environment: str, blocked: Blocked) -> None:
+        digests = frozenset(cell.key.digest for cell in self.cells if cell.key.environment == environment)
+        self.cells = with_block(self.cells, digests, blocked)
+
+    def _measure(self, choice: Choice, built: Built) -> None:
+        key = choice.cell.key
+        directory = self.directory.new_run(f"{key.environment}-{key.workaround}-{key.cache}")
+        request = self._request(key, built, cache=self._warm_cache(key, built) if key.cache == "warm" else None)
+        record = run_once(built, request, directory)
+        _drop_caches(directory)
+        if record.returncode == REFUSED and not record.result_path.exists():
+            reason = " ".join(record.log().split())[-300:]
+            refused = Blocked(
+                state=State.NOT_TESTED, reason=f"the benchmark refused: {reason}", evidence=str(directory)
+            )
+            self.cells = with_block(self.cells, frozenset({key.digest}), refused)
+            return
+        run = self._judged(key, built, record)
+        self._order += 1
+        self.directory.add_run(key, run)
+        self.cells = with_run(self.cells, run)
+        self.say(self._line(choice, run))
+
+    def _judged(self, key: CellKey, built: Built, record: RunRecord) -> CellRun:
+        """A race is called one only beside the same run with one thread, made once in each environment."""
+        found = classify_train(record, threads=None)
+        if {found.outcome.name, *(outcome.name for outcome in found.secondary)} & RACES:
+            found = classify_train(record, threads=None, control=self._control(key, built))
+        return cell_run(
+            key,
+            found,
+            train_result(record),
+            run=self.directory.relative(record.directory),
+            session=self.session,
+            order=self._order,
+            at=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
+            seconds=record.seconds,
+        )
+
+    def _control(self, key: CellKey, built: Built) -> str:
+        if key.environment not in self._controls:
+            self.say(f"{key.environment}: control, the same run with one drafter thread")
+            directory = self.directory.new_run(f"{key.environment}-control")
+            record = run_once(built, self._request(key, built, extra=("--threads", "1")), directory)
+            _drop_caches(directory)
+            self._controls[key.environment] = control_verdict(record)
+        return self._controls[key.environment]
+
+    def _warm_cache(self, key: CellKey, built: Built) -> Path:
+        """The compile cache of a run made only to fill it, kept for every warm run of the cell."""
+        kept = self.directory.path / "caches" / key.digest
+        if not kept.exists():
+            self.say(f"{key.title}: filling the compile cache")
+            directory = self.directory.new_run(f"{key.environment}-{key.workaround}-fill")
+            run_once(built, self._request(key, built), directory)
+            kept.parent.mkdir(exist_ok=True)
+            (directory / "caches").rename(kept)
+        return kept
+
+    def _request(
+        self, key: CellKey, built: Built, *, cache: Path | None = None, extra: tuple[str, ...] = ()
+    ) -> RunRequest:
+        given = ("--profile", self.axes.profile, "--workaround", key.workaround, *self.axes.arguments, *extra)
+        return RunRequest(
+            kind=RunKind.TRAIN,
+            arguments=given,
+            environment=built.environment,
+            timeout_s=self.patience_s,
+            cache=cache,
+        )
+
+    def _probe_hazards(self, key: CellKey, built: Built) -> None:
+        """The deterministic probes, once an environment; an earlier answer counts where its key is equal."""
+        identity = (key.lock, key.benchmark, key.machine)
+        known = {(run.lock, run.benchmark, run.machine) for run in self.directory.hazards()}
+        if not self.axes.hazards or identity in known:
+            return
+        directory = self.directory.new_run(f"{key.environment}-hazards")
+        request = RunRequest(kind=RunKind.HAZARDS, environment=built.environment, timeout_s=self.patience_s)
+        record = run_once(built, request, directory)
+        _drop_caches(directory)
+        answers = _answers(key.environment, record, run=self.directory.relative(directory))
+        leaks = [answer.hazard for answer in answers if answer.answer == "leaks"]
+        self.say(f"{key.environment}: hazard probes in {record.seconds:.0f} s, leaks: {', '.join(leaks) or 'none'}")
+        self.directory.add_hazards(
+            HazardRun(
+                environment=key.environment,
+                lock=key.lock,
+                benchmark=key.benchmark,
+                machine=key.machine,
+                answers=answers,
+            )
+        )
+
+    def _line(self, choice: Choice, run: CellRun) -> str:
+        """What just happened, and what is spent: for a terminal and for a log alike."""
+        entry = next(e for e in assess(self.cells, self.axes.rules).assessments if e.cell.key == choice.cell.key)
+        spent = time.monotonic() - self._started
+        speed = f", {run.ktok_s:.3g} Ktok/s" if run.ktok_s is not None else ""
+        return (
+            f"[run {self._order}, {spent / 60:.1f} of {self.budget}] {choice.cell.key.title}: {run.outcome} "
+            f"in {run.seconds:.0f} s{speed}; failures {entry.count} ({choice.reason})"
+        )
+
+
+def _answers(environment: str, record: RunRecord, *, run: str) -> tuple[HazardAnswer, ...]:
+    try:
+        result = parse_hazards(record.result_path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ResultError):
+        return ()
+    return tuple(
+        HazardAnswer(environment=environment, hazard=item.name, answer=item.answer.value, meaning=item.meaning, run=run)
+        for item in result.hazards
+    )
+
+
+def _drop_caches(directory: Path) -> None:
+    """A cold run's compile caches are no evidence, and a matrix makes a hundred runs."""
+    for name in ("caches", "home"):
+        shutil.rmtree(directory / name, ignore_errors=True)

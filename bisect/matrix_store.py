@@ -1,0 +1,142 @@
+"""The matrix directory: a journal of finished runs, the runs themselves, the reports.
+
+DIR/journal.jsonl   one line a finished run, with its whole key; what a killed matrix goes on from
+DIR/axes.toml       the axes as asked for
+DIR/runs/           one directory a run: the evidence behind every number
+DIR/matrix.*        the reports: html, md, txt, json, xml (JUnit)
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
+
+from filelock import FileLock, Timeout
+
+from envs.errors import UsageError
+
+from .files import make_run_directory, write_atomically
+from .journal import FILE_NAME, Journal
+from .matrix import Cell, CellKey, CellRun
+from .matrix_json import parse_run_entry, report_json
+from .matrix_junit import junit
+from .matrix_report import HazardAnswer
+from .matrix_text import markdown, terminal
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from .matrix_report import Report
+
+COMMAND = "matrix"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HazardRun:
+    """The answers of one run of the hazard probes, and what they are valid for."""
+
+    environment: str
+    lock: str
+    benchmark: str
+    machine: tuple[str, ...]
+    answers: tuple[HazardAnswer, ...]
+
+
+class MatrixDirectory:
+    """The one writer of a matrix directory; opening it takes a lock that ends with the process."""
+
+    def __init__(self, path: Path) -> None:
+        journal = path / FILE_NAME
+        if not journal.exists():
+            make_run_directory(path)
+        self.path = path
+        self._lock = FileLock(path / ".lock")
+        try:
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            raise UsageError(f"another process is filling {path}", hint="wait for it, or stop it") from None
+        self._journal = Journal.open(journal) if journal.exists() else Journal.create(journal, {"command": COMMAND})
+        if self._journal.contents.header.get("command") != COMMAND:
+            self.close()
+            raise UsageError(f"{path} is the run directory of another command", hint="give another --out")
+        source = str(journal)
+        self._ran = [parse_run_entry(entry, source) for entry in self._journal.contents.of("ran")]
+        self._hazards = [_hazard_run(entry) for entry in self._journal.contents.of("hazards")]
+
+    def close(self) -> None:
+        """Give the directory back."""
+        self._journal.close()
+        self._lock.release()
+
+    def filled(self, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+        """The cells with every earlier run whose key is equal, and cells of other machines that were asked before."""
+        runs: dict[str, list[CellRun]] = {}
+        keys: dict[str, CellKey] = {}
+        for key, run in self._ran:
+            runs.setdefault(key.digest, []).append(run)
+            keys[key.digest] = key
+        mine = tuple(replace(cell, runs=tuple(runs.pop(cell.key.digest, ()))) for cell in cells)
+        machines = {cell.key.machine for cell in cells}
+        others = (
+            Cell(key=keys[digest], runs=tuple(found))
+            for digest, found in runs.items()
+            if keys[digest].machine not in machines and _is_current(keys[digest], cells)
+        )
+        return (*mine, *others)
+
+    def hazards(self) -> tuple[HazardRun, ...]:
+        """Every run of the hazard probes so far."""
+        return tuple(self._hazards)
+
+    def new_run(self, name: str) -> Path:
+        """A directory that no run has used: `runs/0007-cu130-lock-cold`."""
+        runs = self.path / "runs"
+        runs.mkdir(exist_ok=True)
+        used = [int(entry.name[:4]) for entry in runs.iterdir() if entry.name[:4].isdigit()]
+        return runs / f"{max(used, default=0) + 1:04d}-{name}"
+
+    def relative(self, run: Path) -> str:
+        """A run directory as the reports name it."""
+        return run.relative_to(self.path).as_posix()
+
+    def add_run(self, key: CellKey, run: CellRun) -> None:
+        """Write one finished run down; durable on return."""
+        self._journal.append("ran", key=asdict(key), run=asdict(run))
+        self._ran.append((key, run))
+
+    def add_hazards(self, run: HazardRun) -> None:
+        """Write the answers of the hazard probes down."""
+        self._journal.append("hazards", **asdict(run))
+        self._hazards.append(run)
+
+    def keep_axes(self, text: str) -> None:
+        """The axes as asked for, for `--resume`."""
+        write_atomically(self.path / "axes.toml", text)
+
+    def write_reports(self, report: Report, page: str) -> None:
+        """Every form of the report, each whole or not at all."""
+        for name, text in (
+            ("matrix.json", report_json(report)),
+            ("matrix.md", markdown(report)),
+            ("matrix.txt", terminal(report)),
+            ("matrix.xml", junit(report)),
+            ("matrix.html", page),
+        ):
+            write_atomically(self.path / name, text)
+
+
+def _is_current(key: CellKey, cells: Sequence[Cell]) -> bool:
+    """Whether another machine's cell answers a question that is asked now, with the same benchmark."""
+    return any(key.question == cell.key.question and key.benchmark == cell.key.benchmark for cell in cells)
+
+
+def _hazard_run(entry: object) -> HazardRun:
+    assert isinstance(entry, dict)
+    return HazardRun(
+        environment=entry["environment"],
+        lock=entry["lock"],
+        benchmark=entry["benchmark"],
+        machine=tuple(entry["machine"]),
+        answers=tuple(HazardAnswer(**answer) for answer in entry["answers"]),
+    )
