@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cache
 
 from .model import Outcome, OutcomeName
 
@@ -78,6 +79,12 @@ MUTE = frozenset(
 """Runs that could not have shown the failure, or that nobody can read: no evidence in either direction."""
 RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 DEGRADED = frozenset({OutcomeName.DENSE_FALLBACK, OutcomeName.RECOMPILE_LIMIT})
+
+
+@cache
+def outcome_name(text: str) -> OutcomeName:
+    """The name in a spelled outcome. Cached: a matrix asks for the same few thousands of times."""
+    return Outcome.parse(text).name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,12 +200,12 @@ class CellRun:
 
     @property
     def name(self) -> OutcomeName:
-        return Outcome.parse(self.outcome).name
+        return outcome_name(self.outcome)
 
     @property
     def names(self) -> frozenset[OutcomeName]:
         """The outcome and everything beside it."""
-        return frozenset({self.name} | {Outcome.parse(text).name for text in self.secondary})
+        return frozenset({self.name} | {outcome_name(text) for text in self.secondary})
 
     @property
     def is_telling(self) -> bool:
@@ -223,7 +230,7 @@ class Blocked:
     @classmethod
     def from_outcome(cls, outcome: str, *, reason: str, unblock: str = "", evidence: str = "") -> Blocked:
         """The state that an outcome of building stands for; anything unforeseen is `cannot build`."""
-        state = BLOCKING.get(Outcome.parse(outcome).name, State.CANNOT_BUILD)
+        state = BLOCKING.get(outcome_name(outcome), State.CANNOT_BUILD)
         return cls(state=state, reason=reason, unblock=unblock, evidence=evidence)
 
 

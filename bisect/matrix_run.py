@@ -9,11 +9,11 @@ import os
 import shutil
 import time
 from collections.abc import Callable  # noqa: TC003  (in a dataclass's fields)
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from envs.build import Built, build
+from envs.build import build
 from envs.errors import CannotBuildError, CannotRunError
 
 from .judge import classify_train, control_verdict, train_result
@@ -31,11 +31,44 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from envs.settings import Settings
+    from envs.spec import Definition
 
     from .matrix_axes import Axes, Budget
+    from .probe import Environment
 
 REFUSED = 2
 """The benchmark's exit code for an option or a profile that this machine cannot run."""
+
+
+class Hands(Protocol):
+    """What the loop does to the world: make an environment, make a run in one."""
+
+    def build(self, definition: Definition) -> Environment:
+        """The finished environment; CannotBuildError or CannotRunError when there can be none."""
+
+    def run(self, environment: Environment, request: RunRequest, directory: Path) -> RunRecord:
+        """One run in a fresh directory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalHands:
+    """Builds in the store and runs on this machine."""
+
+    settings: Settings
+    say: Callable[[str], None]
+
+    def build(self, definition: Definition) -> Environment:
+        """Build it, or take it from the store."""
+        built = build(definition, self.settings, report=self.say)
+        if built.fingerprint.torch_error:
+            self.say(f"{built.name}: torch cannot be imported: {built.fingerprint.torch_error}")
+        return built
+
+    def run(self, environment: Environment, request: RunRequest, directory: Path) -> RunRecord:
+        """Run it, and keep everything but the compile caches, which are no evidence and large."""
+        record = run_once(environment, request, directory)
+        shutil.rmtree(directory / "home", ignore_errors=True)
+        return record
 
 
 @dataclass(slots=True, kw_only=True)
@@ -45,7 +78,7 @@ class MatrixRun:
     Attributes:
         axes: what is compared.
         prepared: the cells as they were before.
-        settings: where environments come from and go.
+        hands: builds and runs.
         directory: where runs are kept.
         budget: what this invocation may spend.
         say: told lines for a person.
@@ -56,7 +89,7 @@ class MatrixRun:
 
     axes: Axes
     prepared: Prepared
-    settings: Settings
+    hands: Hands
     directory: MatrixDirectory
     budget: Budget
     say: Callable[[str], None]
@@ -66,8 +99,9 @@ class MatrixRun:
     _started: float = field(default_factory=time.monotonic)
     _order: int = 0
     _build_s: dict[str, float] = field(default_factory=dict)
-    _built: dict[str, Built] = field(default_factory=dict)
+    _built: dict[str, Environment] = field(default_factory=dict)
     _controls: dict[str, str] = field(default_factory=dict)
+    _probed: set[str] = field(default_factory=set)
 
     def run(self) -> None:
         """Spend the budget; `cells` then hold what is known."""
@@ -92,7 +126,7 @@ class MatrixRun:
         left = self.budget.seconds - (time.monotonic() - self._started)
         return left > 0 and (self._order == 0 or expected <= left)
 
-    def _environment(self, key: CellKey) -> Built | None:
+    def _environment(self, key: CellKey) -> Environment | None:
         """The cell's environment, built when it is not there; None marks every cell that needs it."""
         name = key.environment
         if name in self._built:
@@ -100,14 +134,12 @@ class MatrixRun:
         definition = self.prepared.rooms[name].definition
         assert definition is not None
         try:
-            built = build(definition, self.settings, report=self.say)
+            built = self.hands.build(definition)
         except (CannotBuildError, CannotRunError) as error:
             self.say(f"{name}: cannot be built: {error.message}")
             self._block(name, from_error(error))
             return None
         self._build_s.pop(name, None)
-        if built.fingerprint.torch_error:
-            self.say(f"{name}: torch cannot be imported: {built.fingerprint.torch_error}")
         self._built[name] = built
         return built
 
@@ -115,12 +147,11 @@ class MatrixRun:
         digests = frozenset(cell.key.digest for cell in self.cells if cell.key.environment == environment)
         self.cells = with_block(self.cells, digests, blocked)
 
-    def _measure(self, choice: Choice, built: Built) -> None:
+    def _measure(self, choice: Choice, built: Environment) -> None:
         key = choice.cell.key
         directory = self.directory.new_run(f"{key.environment}-{key.workaround}-{key.cache}")
-        request = self._request(key, built, cache=self._warm_cache(key, built) if key.cache == "warm" else None)
-        record = run_once(built, request, directory)
-        _drop_caches(directory)
+        request = self._request(key, cache=self._warm_cache(key, built) if key.cache == "warm" else None)
+        record = self._run(built, request, directory)
         if record.returncode == REFUSED and not record.result_path.exists():
             reason = " ".join(record.log().split())[-300:]
             refused = Blocked(
@@ -134,7 +165,7 @@ class MatrixRun:
         self.cells = with_run(self.cells, run)
         self.say(self._line(choice, run))
 
-    def _judged(self, key: CellKey, built: Built, record: RunRecord) -> CellRun:
+    def _judged(self, key: CellKey, built: Environment, record: RunRecord) -> CellRun:
         """A race is called one only beside the same run with one thread, made once in each environment."""
         found = classify_train(record, threads=None)
         if {found.outcome.name, *(outcome.name for outcome in found.secondary)} & RACES:
@@ -150,51 +181,60 @@ class MatrixRun:
             seconds=record.seconds,
         )
 
-    def _control(self, key: CellKey, built: Built) -> str:
+    def _control(self, key: CellKey, built: Environment) -> str:
         if key.environment not in self._controls:
             self.say(f"{key.environment}: control, the same run with one drafter thread")
             directory = self.directory.new_run(f"{key.environment}-control")
-            record = run_once(built, self._request(key, built, extra=("--threads", "1")), directory)
-            _drop_caches(directory)
+            record = self._run(built, self._request(key, extra=("--threads", "1")), directory)
             self._controls[key.environment] = control_verdict(record)
         return self._controls[key.environment]
 
-    def _warm_cache(self, key: CellKey, built: Built) -> Path:
+    def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
+        """One run, without its compile caches afterwards: they are large, and no evidence."""
+        record = self.hands.run(built, request, directory)
+        shutil.rmtree(directory / "caches", ignore_errors=True)
+        return record
+
+    def _warm_cache(self, key: CellKey, built: Environment) -> Path:
         """The compile cache of a run made only to fill it, kept for every warm run of the cell."""
         kept = self.directory.path / "caches" / key.digest
         if not kept.exists():
             self.say(f"{key.title}: filling the compile cache")
             directory = self.directory.new_run(f"{key.environment}-{key.workaround}-fill")
-            run_once(built, self._request(key, built), directory)
+            self.hands.run(built, self._request(key), directory)
             kept.parent.mkdir(exist_ok=True)
             (directory / "caches").rename(kept)
         return kept
 
-    def _request(
-        self, key: CellKey, built: Built, *, cache: Path | None = None, extra: tuple[str, ...] = ()
-    ) -> RunRequest:
+    def _request(self, key: CellKey, *, cache: Path | None = None, extra: tuple[str, ...] = ()) -> RunRequest:
+        definition = self.prepared.rooms[key.environment].definition
+        assert definition is not None
         given = ("--profile", self.axes.profile, "--workaround", key.workaround, *self.axes.arguments, *extra)
         return RunRequest(
             kind=RunKind.TRAIN,
             arguments=given,
-            environment=built.environment,
+            environment=definition.environment,
             timeout_s=self.patience_s,
             cache=cache,
         )
 
-    def _probe_hazards(self, key: CellKey, built: Built) -> None:
+    def _probe_hazards(self, key: CellKey, built: Environment) -> None:
         """The deterministic probes, once an environment; an earlier answer counts where its key is equal."""
         identity = (key.lock, key.benchmark, key.machine)
         known = {(run.lock, run.benchmark, run.machine) for run in self.directory.hazards()}
-        if not self.axes.hazards or identity in known:
+        if not self.axes.hazards or identity in known or key.environment in self._probed:
             return
+        self._probed.add(key.environment)
         directory = self.directory.new_run(f"{key.environment}-hazards")
-        request = RunRequest(kind=RunKind.HAZARDS, environment=built.environment, timeout_s=self.patience_s)
-        record = run_once(built, request, directory)
-        _drop_caches(directory)
+        request = replace(self._request(key), kind=RunKind.HAZARDS, arguments=())
+        record = self._run(built, request, directory)
         answers = _answers(key.environment, record, run=self.directory.relative(directory))
-        leaks = [answer.hazard for answer in answers if answer.answer == "leaks"]
-        self.say(f"{key.environment}: hazard probes in {record.seconds:.0f} s, leaks: {', '.join(leaks) or 'none'}")
+        leaks = ", ".join(answer.hazard for answer in answers if answer.answer == "leaks") or "none"
+        self.say(
+            f"{key.environment}: hazard probes in {record.seconds:.0f} s, leaks: {leaks if answers else 'no answer'}"
+        )
+        if not answers:
+            return
         self.directory.add_hazards(
             HazardRun(
                 environment=key.environment,
@@ -225,9 +265,3 @@ def _answers(environment: str, record: RunRecord, *, run: str) -> tuple[HazardAn
         HazardAnswer(environment=environment, hazard=item.name, answer=item.answer.value, meaning=item.meaning, run=run)
         for item in result.hazards
     )
-
-
-def _drop_caches(directory: Path) -> None:
-    """A cold run's compile caches are no evidence, and a matrix makes a hundred runs."""
-    for name in ("caches", "home"):
-        shutil.rmtree(directory / name, ignore_errors=True)

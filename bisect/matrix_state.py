@@ -20,7 +20,7 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from .intervals import allowed_rate, clean_runs_needed, clopper_pearson
-from .matrix import DEGRADED, EXTERNAL, Cell, CellRun, Rules, State
+from .matrix import DEGRADED, EXTERNAL, Cell, CellRun, Rules, State, outcome_name
 from .matrix_throughput import (
     MIN_STEADY_STEPS,
     Noise,
@@ -31,7 +31,6 @@ from .matrix_throughput import (
     stalls_of,
     steady_steps,
 )
-from .model import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -229,7 +228,7 @@ def _commonest(runs: Sequence[CellRun]) -> str:
 def _degradation(cell: Cell, baseline: Cell | None) -> str:
     for run in cell.telling:
         for text in (run.outcome, *run.secondary):
-            if Outcome.parse(text).name in DEGRADED:
+            if outcome_name(text) in DEGRADED:
                 return text
         if run.dense_calls:
             return "dense_fallback"

@@ -25,7 +25,7 @@ from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
 from ..matrix_json import parse_report, report_json
 from ..matrix_plan import Prepared, prepare, template
 from ..matrix_report import HazardAnswer, Origin, Report, make_report
-from ..matrix_run import MatrixRun
+from ..matrix_run import LocalHands, MatrixRun
 from ..matrix_schedule import Plan, plan
 from ..matrix_store import MatrixDirectory
 from ..matrix_text import plan_text, terminal
@@ -100,13 +100,17 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
 def _run(request: Request, prepared: Prepared, *, stderr: IO[str]) -> Report:
     directory = MatrixDirectory(request.directory)
     directory.keep_axes(request.axes_text)
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
     running = MatrixRun(
         axes=request.axes,
         prepared=prepared,
-        settings=request.settings,
+        hands=LocalHands(settings=request.settings, say=say),
         directory=directory,
         budget=request.budget,
-        say=lambda line: print(line, file=stderr, flush=True),
+        say=say,
         patience_s=request.patience_s,
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
