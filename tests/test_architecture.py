@@ -19,7 +19,8 @@ PURE = {
     "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox"},
     "bisect": {
         "model", "candidates", "classify", "signatures", "engine", "posterior", "packages", "throughput", "intervals",
-        "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit", "matrix_measure",
+        "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",
+        "matrix_measure",
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "recommend", "freeze", "explain", "result",
     },
