@@ -5,29 +5,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tabulate import tabulate
-
-from . import build, lock, resolve, settings, spec, verify
+from . import build, lock, resolve, settings, spec
 from .errors import CannotBuildError, ToolError, UsageError
 from .store import Entry, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from . import verify
     from .settings import Settings
 
 SCHEMA = 1
+_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[KMGT]?)B?\Z")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def main(argv: Sequence[str]) -> int:
     """Run one command line and return its exit code."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace, Settings], int] = arguments.command
     try:
         return command(arguments, settings.from_arguments(arguments, os.environ))
@@ -41,13 +42,14 @@ def main(argv: Sequence[str]) -> int:
         return 130
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Every command with its options."""
+    top = argparse.ArgumentParser(
         prog="python -m envs",
         description="Make environments with a real torch, prove what they are, and keep them in a store.",
         epilog="example: python -m envs build cu130",
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def add(name: str, command: Callable[[argparse.Namespace, Settings], int], text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
@@ -76,10 +78,12 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--max-size", metavar="SIZE", help="remove the least recently used until the rest fits (50G)")
     sub.add_argument("--all", action="store_true", help="remove every environment")
     sub.add_argument("--dry-run", action="store_true", help="only say what would be removed")
-    return parser
+    return top
 
 
 def _list(arguments: argparse.Namespace, chosen: Settings) -> int:
+    from tabulate import tabulate  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+
     rows = [_definition_row(definition, chosen) for definition in spec.shipped()]
     entries = [_entry_row(entry, chosen) for entry in Store(chosen.store).entries()]
     if arguments.json:
@@ -224,6 +228,8 @@ def _path(arguments: argparse.Namespace, chosen: Settings) -> int:
 
 def _verify(arguments: argparse.Namespace, chosen: Settings) -> int:
     """Exit code 3 when the environment contradicts its own records."""
+    from . import verify  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+
     if (Path(arguments.name) / "pyvenv.cfg").exists():
         found = verify.verify(Path(arguments.name).resolve())
     else:
@@ -237,7 +243,7 @@ def _verify(arguments: argparse.Namespace, chosen: Settings) -> int:
 
 
 def _verification_json(name: str, found: verify.Verification) -> dict[str, Any]:
-    groups: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in verify.Kind}
+    groups: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in type(found).kinds()}
     for finding in found.findings:
         groups[finding.kind].append(
             {"path": finding.path, "owners": list(finding.owners), "detail": finding.detail, "fault": finding.fault}
@@ -256,7 +262,7 @@ def _verification_json(name: str, found: verify.Verification) -> dict[str, Any]:
 
 def _print_verification(name: str, found: verify.Verification) -> None:
     faults = sum(finding.fault for finding in found.findings)
-    verdict = "as recorded" if found.ok else f"NOT as recorded: {faults} findings"
+    verdict = "as recorded" if found.ok else f"NOT as recorded: {faults} finding{'s' if faults > 1 else ''}"
     print(f"{name}: {verdict} ({found.files} files, {_gb(found.bytes)}, {found.seconds:.1f} s)")  # noqa: T201
     for finding in found.findings:
         owners = f" ({', '.join(finding.owners)})" if finding.owners else ""
@@ -294,8 +300,8 @@ def _doomed(entries: tuple[Entry, ...], arguments: argparse.Namespace, chosen: S
         return list(entries)
     named = {_built_entry(name, chosen).digest for name in arguments.names}
     doomed = [entry for entry in entries if entry.digest in named]
-    if arguments.max_size:
-        limit = _bytes(arguments.max_size)
+    if arguments.max_size is not None:
+        limit = parse_size(arguments.max_size)
         rest = [entry for entry in entries if entry.digest not in named]
         total = sum(entry.bytes for entry in rest)
         for entry in rest:
@@ -318,12 +324,12 @@ def _built_entry(name: str, chosen: Settings) -> Entry:
     return entry
 
 
-def _bytes(text: str) -> int:
-    number, unit = text.upper().removesuffix("B").rstrip("KMGT"), text.upper().removesuffix("B")[-1:]
-    try:
-        return int(float(number) * _UNITS[unit if unit in "KMGT" else ""])
-    except ValueError:
-        raise UsageError(f"{text!r} is not a size", hint="write it like 50G") from None
+def parse_size(text: str) -> int:
+    """`50G` -> 50000000000."""
+    match = _SIZE.match(text.upper())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", hint="write it like 50G")
+    return int(float(match["number"]) * _UNITS[match["unit"]])
 
 
 def _print_json(value: Any) -> int:  # noqa: ANN401  (anything JSON can spell)

@@ -24,13 +24,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from . import fingerprint as fingerprints
 from .errors import CannotRunError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from filelock import FileLock
 
 SCHEMA = 1
 _KEY_LENGTH = 24
@@ -98,16 +98,13 @@ class Store:
     @contextlib.contextmanager
     def locked(self, digest: str, report: Callable[[str], None]) -> Iterator[None]:
         """Hold the environment's lock; says so when another process builds it. Freed when its holder dies."""
-        lock = self._lock(digest)
-        try:
-            lock.acquire(timeout=0.05)
-        except Timeout:
-            report(f"waiting: another process is building {digest[:12]}")
-            lock.acquire()
-        try:
+        with self._tried(digest) as held:
+            if held:
+                yield
+                return
+        report(f"waiting: another process is building {digest[:12]}")
+        with self._lock(digest):
             yield
-        finally:
-            lock.release()
 
     def new_building(self, digest: str) -> Path:
         """A fresh directory to build in, after removing what killed builds of the same digest left."""
@@ -134,13 +131,10 @@ class Store:
 
     def remove(self, digest: str) -> bool:
         """Remove a finished environment unless somebody builds it right now."""
-        lock = self._lock(digest)
-        try:
-            with lock.acquire(timeout=0):
+        with self._tried(digest) as held:
+            if held:
                 self._discard(self.directory(digest))
-        except Timeout:
-            return False
-        return True
+            return held
 
     def remove_leftovers(self, digest: str = "") -> int:
         """Remove what killed builds left, of one digest whose lock is held, or of all that nobody builds."""
@@ -150,9 +144,10 @@ class Store:
                 shutil.rmtree(path, ignore_errors=True)
                 removed += 1
                 continue
-            with contextlib.suppress(Timeout), self._lock(path.name.split(".")[0]).acquire(timeout=0):
-                shutil.rmtree(path, ignore_errors=True)
-                removed += 1
+            with self._tried(path.name.split(".")[0]) as held:
+                if held:
+                    shutil.rmtree(path, ignore_errors=True)
+                    removed += 1
         return removed
 
     def resolved(self, request: str) -> Path:
@@ -166,7 +161,25 @@ class Store:
         temporary.write_text(text, encoding="utf-8")
         temporary.replace(path)
 
+    @contextlib.contextmanager
+    def _tried(self, digest: str) -> Iterator[bool]:
+        """Hold the lock unless somebody else does; says which."""
+        from filelock import Timeout  # noqa: PLC0415  (see _lock)
+
+        lock = self._lock(digest)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
     def _lock(self, digest: str) -> FileLock:
+        from filelock import FileLock  # noqa: PLC0415  (costs a fifth of the time in which a cached one is ready)
+
         return FileLock(self._writable("locks") / f"{digest[:_KEY_LENGTH]}.lock")
 
     def _discard(self, path: Path) -> None:

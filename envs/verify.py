@@ -91,6 +91,11 @@ class Verification:
     hashed: int
     seconds: float
 
+    @staticmethod
+    def kinds() -> tuple[Kind, ...]:
+        """Everything that is looked for, found or not."""
+        return tuple(Kind)
+
     @property
     def ok(self) -> bool:
         """Whether nothing found is a fault."""
