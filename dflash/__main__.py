@@ -12,8 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+from . import amplify
 from .config import PROFILES, ConfigError, TrainConfig, choose_profile, missing, override
 from .result import Request, ResultFile
+from .workarounds import NAMES as WORKAROUNDS
+from .workarounds import check, environment_of, make
 
 COMPLETED, FAILED, REFUSED, HUNG = 0, 1, 2, 3
 
@@ -32,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--steps", type=int, metavar="N", help="steps of each drafter")
     found.add_argument("--seed", type=int, metavar="N", help="of data, anchors and weights")
     found.add_argument("--deadline-s", type=float, metavar="S", help="silence after which the run counts as hung")
-    found.add_argument("--workaround", default="none", metavar="NAME", help="a way around the races")
+    found.add_argument("--workaround", default="none", metavar="NAME", help=f"one of {', '.join(WORKAROUNDS)}")
     found.add_argument("--amplify", action="store_true", help="widen the windows in which threads can collide")
     found.add_argument("--force", default="", choices=("", "dense", "recompile-limit"), help="degrade on purpose")
     found.add_argument("--import", dest="imports", action="append", default=[], metavar="PKG", help="import it first")
@@ -75,22 +78,28 @@ def _train(request: Request, args: argparse.Namespace) -> int:
     if name not in PROFILES:
         raise ConfigError(f"unknown profile {name!r}", hint=f"choose one of {', '.join([*PROFILES, 'auto'])}")
     override(PROFILES[name], _assignments(args))
+    check(request.workaround)
+    os.environ.update(environment_of(request.workaround))
     request.output.parent.mkdir(parents=True, exist_ok=True)
     result = ResultFile(request, PROFILES[name], clock=time.time())
     result.write("importing")
     from . import machine  # noqa: PLC0415 - imports torch
     from .train import Run  # noqa: PLC0415
-    from .workarounds import make  # noqa: PLC0415
 
     here = machine.look()
     name = choose_profile(request.profile, here)
-    config = override(PROFILES[name], _assignments(args))
+    config = override(amplify.configure(PROFILES[name]) if request.amplify else PROFILES[name], _assignments(args))
+    workaround = make(request.workaround)
+    config = workaround.configure(config)
     if lacking := missing(config, here, force=request.force):
         raise ConfigError(
             f"profile {name} does not fit this machine: {'; '.join(lacking)}", hint="choose --profile auto"
         )
     result.configure(name, config)
-    run = Run(request, config, make(request.workaround), result)
+    if refusal := workaround.refusal(config):
+        result.write("refused", workaround=workaround.document() | {"refusal": refusal})
+        raise ConfigError(f"workaround {request.workaround} cannot be used: {refusal}", hint="choose another one")
+    run = Run(request, config, workaround, result)
     hang = run.execute()
     if hang:
         sys.stderr.write(f"dflash: hung, no thread moved for {hang.silent_s:.0f} s\n")

@@ -71,6 +71,16 @@ def has_force_compile() -> bool:
     return hasattr(torch._dynamo.config, "force_compile_during_fx_trace")
 
 
+def force_compile() -> bool:
+    """Whether this thread would compile although FX traces."""
+    return bool(torch._dynamo.config.force_compile_during_fx_trace)
+
+
+def set_force_compile(*, on: bool) -> None:
+    """Skip the check of the FX flag: for the process, or from 2.12 for this thread only."""
+    torch._dynamo.config.force_compile_during_fx_trace = on
+
+
 def set_recompile_limit(limit: int) -> None:
     """Set Dynamo's limit of cache entries per function: for the process, or from 2.12 for this thread only."""
     torch._dynamo.config.recompile_limit = limit

@@ -282,6 +282,16 @@ def dense_score_bytes(config: TrainConfig, context: int) -> int:
     return 4 * config.batch_size * config.num_heads * queries * (context + queries)
 
 
+def dense_bytes(config: TrainConfig, device: str) -> int:
+    """Bytes of the score matrices alive at once on `device` if all its drafters attend unfused.
+
+    Scores, weights and their gradients are alive together in the backward; layers are checkpointed, so one at a time.
+    """
+    at_once = 1 if config.checkpoint else config.num_layers
+    replicas = _share(config.drafter_devices, config.num_drafters, device)
+    return replicas * (2 + at_once) * dense_score_bytes(config, config.max_context)
+
+
 def device_bytes(config: TrainConfig, device: str) -> int:
     """Memory `device` needs for weights and optimizer state, plus a third for activations.
 
@@ -317,9 +327,8 @@ def _missing_device(config: TrainConfig, machine: Machine, device: str, *, force
     if int(number) >= len(machine.gpu_memory):
         return [f"{device} is not there: {len(machine.gpu_memory)} GPU(s) visible"]
     needed = device_bytes(config, device)
-    if force == "dense" and device in config.drafter_devices:
-        # Scores, weights and their gradients are alive together in the backward of an unfused attention.
-        needed += 3 * dense_score_bytes(config, config.max_context)
+    if force == "dense":
+        needed += dense_bytes(config, device)
     have = machine.gpu_memory[int(number)]
     if needed <= have:
         return []

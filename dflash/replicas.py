@@ -47,6 +47,10 @@ class MasterAdamW:
                 master.grad = gradient if master.grad is None else master.grad.add_(gradient)
             parameter.grad = None
 
+    def discard(self) -> None:
+        """Forget the collected gradients."""
+        self._optimizer.zero_grad(set_to_none=True)
+
     def gradients(self) -> list[Tensor]:
         """The collected gradients, zero where a parameter had none."""
         for master in self.masters:

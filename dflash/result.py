@@ -93,7 +93,7 @@ def initial_document(request: Request, config: TrainConfig, *, started_at: float
         "argv": list(request.argv),
         "profile": request.profile,
         "amplified": request.amplify,
-        "workaround": {"name": request.workaround, "safe_argument": "", "applied": []},
+        "workaround": {"name": request.workaround, "safe_argument": "", "closes": [], "applied": []},
         "force": request.force,
         "config": dataclasses.asdict(config),
         "environment": None,

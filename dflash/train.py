@@ -7,6 +7,7 @@ Nothing here takes a lock around torch: whatever order the threads compile in is
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import time
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import compat, machine, throughput
+from . import amplify, compat, machine, throughput
 from .attention import FlexAttention
-from .data import Feed, sample_anchors, serve
+from .data import Batch, Feed, make_sample, sample_anchors, serve
 from .loss import block_loss, make_labels
 from .model import block_tokens, build_masks, make_drafter, make_target, positions
 from .observe import CacheWatch, Observer
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from .attention import Attention
     from .config import TrainConfig
-    from .data import Batch, Sample
+    from .data import Sample
     from .loss import LossReport
     from .model import Drafter, Target
     from .result import Request, ResultFile
@@ -60,6 +61,8 @@ class Run:
         self.averager = Averager(f"drafter-{index}" for index in range(config.num_drafters))
         self.cache = CacheWatch()
         self.warmed_reason = ""
+        self.targets: list[Target] = []
+        self.replicas: list[Replica] = []
         self.utilization: list[list[int]] = []
 
     def execute(self) -> Hang | None:
@@ -69,15 +72,47 @@ class Run:
         self.observer.install()
         self._set_limit()
         self.workaround.prepare()
+        if self.request.amplify:
+            amplify.prepare()
         imported = [module.__name__ for module in map(importlib.import_module, self.request.imports)]
-        self.result.write("environment", environment=machine.describe(imported), workaround=self._workaround_document())
+        self.result.write("environment", environment=machine.describe(imported), workaround=self.workaround.document())
         self._warm()
-        attend = self._attention()
-        self._build(attend)
+        self.attend = self.workaround.attention(self._attention, self.observer.note_dense)
+        self._build(self.attend)
+        self.record("rehearsing")
+        self.workaround.rehearse(self)
         self.record("training")
         hang = self.crew.run()
         self.record("hung" if hang else "finished", finished=hang is None, hang=hang and dataclasses.asdict(hang))
         return hang
+
+    def num_compiles(self) -> int:
+        """Graphs compiled so far in the process."""
+        return self.observer.compiles
+
+    def num_dense_calls(self) -> int:
+        """Attention calls so far that ran unfused."""
+        return self.observer.dense_calls
+
+    def masks(self, *, drafter: int, step: int) -> dict[str, Any]:
+        """The masks of one step, built in the calling thread on the drafter's device."""
+        sample = make_sample(self.config, drafter=drafter, step=step)
+        anchors_BN, keep_BN = sample_anchors(self.config, sample, drafter=drafter, step=step)
+        device = self.replicas[drafter].drafter.embed_VM.device
+        context = sample.tokens_BS.shape[1]
+        return build_masks(self.config, self.attend, anchors_BN.to(device), keep_BN.to(device), context)
+
+    def rehearse(self, *, drafter: int, step: int) -> None:
+        """One step of a drafter in the calling thread; its gradients are thrown away."""
+        replica = self.replicas[drafter]
+        device = str(replica.drafter.embed_VM.device)
+        _on_device(device)()
+        worker = Worker(name="main", role="drafter", device=device, body=lambda _worker: None)
+        sample = make_sample(self.config, drafter=drafter, step=step)
+        batch = Batch(sample=sample, features_BSF=features(self.targets[self.feed.source(drafter, step)], sample))
+        anchors_BN, keep_BN = sample_anchors(self.config, sample, drafter=drafter, step=step)
+        drafter_step(worker, replica, self.attend, batch, anchors_BN, keep_BN, workaround=self.workaround)
+        replica.optimizer.discard()
 
     def record(self, phase: str = "training", **parts: Any) -> None:
         """Write everything known so far."""
@@ -97,7 +132,7 @@ class Run:
             replicas=replicas_document(self.crew.workers, self.averager.group_sizes),
             process=self._process_document(),
             throughput=dataclasses.asdict(measured),
-            workaround=self._workaround_document(),
+            workaround=self.workaround.document(),
             **parts,
         )
 
@@ -112,10 +147,6 @@ class Run:
             "fx_flag_global": compat.fx_flag_is_global(),
             "cache": self.cache.snapshot(),
         }
-
-    def _workaround_document(self) -> dict[str, Any]:
-        kind = self.workaround
-        return {"name": kind.name, "safe_argument": kind.safe_argument, "applied": list(kind.applied)}
 
     def _set_limit(self) -> None:
         compat.set_recompile_limit(2 if self.request.force == "recompile-limit" else self.config.recompile_limit)
@@ -147,33 +178,29 @@ class Run:
 
     def _build(self, attend: Attention) -> None:
         """Make one target and one replica per thread, and the threads."""
-        config, targets = self.config, {}
+        config = self.config
+        on_device = {device: make_target(config, device) for device in config.target_devices[: config.num_targets]}
         for index in range(config.num_targets):
             device = config.target_devices[index % len(config.target_devices)]
-            target = targets.setdefault(device, None) or make_target(config, device)
-            targets[device] = target
-            self.crew.add(self._target_worker(index, device, target))
-        first = next(iter(targets.values()))
+            self.targets.append(on_device[device])
+            self.crew.add(self._target_worker(index, device, on_device[device]))
         for index in range(config.num_drafters):
             device = config.drafter_devices[index % len(config.drafter_devices)]
-            drafter = make_drafter(config, first, device)
+            drafter = make_drafter(config, self.targets[0], device)
             rounds = config.steps // max(1, config.average_every)
             optimizer = MasterAdamW(drafter.parameters(), config, num_steps=rounds)
             replica = Replica(index=index, drafter=drafter, optimizer=optimizer)
+            self.replicas.append(replica)
             self.crew.add(self._drafter_worker(replica, device, attend))
 
     def _target_worker(self, index: int, device: str, target: Target) -> Worker:
-        def features(sample: Sample) -> Tensor:
-            with torch.no_grad():
-                return target(sample.tokens_BS.to(device))[1]
-
         def body(worker: Worker) -> None:
             def made(tokens: int, wait_s: float) -> None:
                 worker.steps, worker.step = worker.steps + 1, worker.steps + 1
                 worker.tokens, worker.queue_wait_s = worker.tokens + tokens, worker.queue_wait_s + wait_s
                 worker.enter("serve")
 
-            serve(self.config, self.feed, target=index, features=features, made=made)
+            serve(self.config, self.feed, target=index, features=functools.partial(features, target), made=made)
 
         return Worker(name=f"target-{index}", role="target", device=device, body=body, prepare=_on_device(device))
 
@@ -184,6 +211,8 @@ class Run:
             self.workaround.prepare_thread()
 
         def body(worker: Worker) -> None:
+            if self.request.amplify:
+                amplify.stagger(replica.index)
             for step in range(self.config.steps):
                 worker.step = step
                 self._step(worker, replica, attend)
@@ -229,6 +258,12 @@ class Run:
             self.record()
 
 
+def features(target: Target, sample: Sample) -> Tensor:
+    """What a target tells a drafter of a sample, on the target's own device."""
+    with torch.no_grad():
+        return target(sample.tokens_BS.to(target.embed.weight.device))[1]
+
+
 def drafter_step(
     worker: Worker,
     replica: Replica,
@@ -248,14 +283,16 @@ def drafter_step(
     position_BK = positions(anchors_BN, context=context, block=config.block_size)
     worker.enter("lock")
     asked = time.monotonic()
-    with workaround.step():
+    # What a new compilation depends on: the device, and the sizes of the mask and of the block.
+    with workaround.step((str(device), context, tuple(block_BQ.shape))):
         worker.lock_wait_s += time.monotonic() - asked
-        with worker.doing("mask"), workaround.phase("mask"):
-            masks = build_masks(config, attend, anchors_BN, keep_BN, context)
-        with worker.doing("forward"), workaround.phase("forward"):
+        with worker.doing("mask"):
+            build = functools.partial(build_masks, config, attend, anchors_BN, keep_BN, context)
+            masks = workaround.masks(build, drafter=replica.index, step=worker.step)
+        with worker.doing("forward"):
             hidden_BQM = replica.drafter(block_BQ, features_BSF, position_BK, attend, masks)
             report = block_loss(hidden_BQM, replica.drafter.head_VM, labels, chunk=config.loss_chunk)
-        with worker.doing("backward"), workaround.phase("backward"):
+        with worker.doing("backward"):
             report.loss.backward()
     worker.enter("collect")
     replica.optimizer.collect()

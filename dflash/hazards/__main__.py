@@ -14,8 +14,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config import ConfigError, TrainConfig
+
 if TYPE_CHECKING:
-    from collections.abc import MutableMapping, Sequence
+    from collections.abc import Callable, MutableMapping, Sequence
 
     from .isolate import Finished
     from .registry import Probe
@@ -29,6 +31,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, required=True, help="the result file (JSON, schema 1)")
     parser.add_argument("--only", default="", metavar="NAME,...", help="these probes only")
+    parser.add_argument("--workaround", default="none", metavar="NAME", help="probe under a change of the process")
     return parser.parse_args(argv)
 
 
@@ -69,13 +72,28 @@ def write(path: Path, result: dict[str, object]) -> None:
     temporary.replace(path)
 
 
-def probe_all(probes: Sequence[Probe], output: Path, started: float) -> None:
+def under(text: str) -> Callable[[], None]:
+    """What applies the workaround in a probe's process; ConfigError when it cannot be judged by the probes."""
+    from ..workarounds import make
+
+    workaround = make(text)
+    if refusal := workaround.refusal(TrainConfig()):
+        raise ConfigError(f"workaround {text} cannot be used: {refusal}", hint="choose another one")
+    if text != "none" and not workaround.changes_process:
+        raise ConfigError(f"workaround {text} acts on a run, not on the process", hint="probe without it")
+    return workaround.prepare
+
+
+def probe_all(
+    probes: Sequence[Probe], output: Path, started: float, *, workaround: str, prepare: Callable[[], None]
+) -> None:
     """Run the probes; the file is whole, in the table's order, after each of them."""
     from .isolate import run_isolated
 
     order = {probe.name: number for number, probe in enumerate(probes)}
     done: list[Finished] = []
-    for finished in run_isolated(probes, num_at_once=min(4, len(os.sched_getaffinity(0)))):
+    num_cpus = len(os.sched_getaffinity(0))
+    for finished in run_isolated(probes, num_at_once=min(4, num_cpus), prepare=prepare):
         done.append(finished)
         done.sort(key=lambda each: order[each.probe.name])
         answer = finished.finding.answer.value
@@ -88,6 +106,7 @@ def probe_all(probes: Sequence[Probe], output: Path, started: float) -> None:
                 "finished": len(done) == len(probes),
                 "wall_s": round(time.monotonic() - started, 3),
                 "environment": describe_environment(),
+                "workaround": workaround,
                 "hazards": [entry(each) for each in done],
             },
         )
@@ -97,16 +116,16 @@ def main(argv: Sequence[str]) -> int:
     started = time.monotonic()
     arguments = parse(argv)
     settle_environment(os.environ)
-    from .registry import PROBES, select
+    from .registry import select
 
     try:
         probes = select(arguments.only)
-    except KeyError as error:
-        known = ", ".join(probe.name for probe in PROBES)
-        sys.stderr.write(f"error: no probe is named {error.args[0]!r}\nhint: {known}\n")
+        import_for_all_probes()
+        prepare = under(arguments.workaround)
+    except ConfigError as error:
+        sys.stderr.write(f"error: {error}\nhint: {error.hint}\n")
         return 2
-    import_for_all_probes()
-    probe_all(probes, arguments.output, started)
+    probe_all(probes, arguments.output, started, workaround=arguments.workaround, prepare=prepare)
     return 0
 
 

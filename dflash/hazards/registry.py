@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..config import ConfigError
 from . import flags, limit, state
 
 if TYPE_CHECKING:
@@ -122,10 +123,10 @@ PROBES: tuple[Probe, ...] = (
 
 
 def select(names: str) -> tuple[Probe, ...]:
-    """The probes named in a comma-separated list, in table order; all for an empty list; KeyError for a stranger."""
+    """The probes named in a comma-separated list, in table order; all for an empty list; ConfigError for a stranger."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
-    known = {probe.name for probe in PROBES}
+    known = [probe.name for probe in PROBES]
     for name in wanted:
         if name not in known:
-            raise KeyError(name)
+            raise ConfigError(f"no probe is named {name!r}", hint=f"choose of {', '.join(known)}")
     return tuple(probe for probe in PROBES if not wanted or probe.name in wanted)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from dflash.config import ConfigError
 from dflash.hazards.forced import Answer, CouldNotForceError, Gate, describe, parked
 from dflash.hazards.isolate import judge
 from dflash.hazards.registry import PROBES, select
@@ -158,7 +159,7 @@ def test_the_body_runs_while_the_work_stands_at_the_gate():
 
 def test_an_unknown_probe_name_is_refused():
     """A misspelled `--only` must not silently probe nothing."""
-    with pytest.raises(KeyError, match="fx_flag_tracee"):
+    with pytest.raises(ConfigError, match="fx_flag_tracee"):
         select("fx_flag_tracee")
 
 
