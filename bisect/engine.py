@@ -16,7 +16,6 @@ is then the last candidate that fails and `last_good` the first that does not.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,7 +28,7 @@ from .model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Post
 from .posterior import infer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from .lineup import FloatArray, Lineup
     from .model import Observation, Problem, Step
@@ -177,18 +176,21 @@ def _nothing_changes(state: _State) -> Step | None:
     )
 
 
-def _gaps(state: _State) -> Iterator[_Gap]:
-    """Every pair of neighbouring usable positions, in both directions."""
+def _likeliest_gap(state: _State) -> _Gap | None:
+    """The pair of neighbouring usable positions, and the direction, with the most probability between them."""
     usable = np.flatnonzero(~state.line.unusable)
-    for rising, direction in ((True, state.belief.rise), (False, state.belief.fall)):
-        reach = np.concatenate([[0.0], np.cumsum(direction.mass)])
-        for older, newer in pairwise(usable):
-            mass = float(reach[newer] - reach[older])
-            yield _Gap(older=int(older), newer=int(newer), rising=rising, mass=mass)
+    if usable.size < 2:
+        return None
+    reach = [np.concatenate([[0.0], np.cumsum(side.mass)])[usable] for side in (state.belief.rise, state.belief.fall)]
+    mass = np.diff(np.stack(reach), axis=1)
+    side, place = np.unravel_index(int(np.argmax(mass)), mass.shape)
+    return _Gap(
+        older=int(usable[place]), newer=int(usable[place + 1]), rising=bool(side == 0), mass=float(mass[side, place])
+    )
 
 
 def _claim(state: _State, workers: int) -> Step | None:
-    gap = max(_gaps(state), key=lambda gap: gap.mass, default=None)
+    gap = _likeliest_gap(state)
     if gap is None or gap.mass < state.problem.confidence:
         return None
     good, bad = (gap.older, gap.newer) if gap.rising else (gap.newer, gap.older)

@@ -22,12 +22,12 @@ from scipy.special import entr, gammaln
 from .posterior import rate_prior
 
 if TYPE_CHECKING:
-    from .lineup import FloatArray
-    from .posterior import Belief, Direction
+    from .lineup import FloatArray, IntArray
+    from .posterior import Belief
 
 BATCHES = (1, 4, 16, 64)
 RATES_SHARE = 0.1
-_NEGLIGIBLE = 1e-5
+_NEGLIGIBLE = 1e-6
 
 
 @cache
@@ -51,37 +51,44 @@ def _binomial(batch: int) -> FloatArray:
 
 
 def gains(belief: Belief) -> FloatArray:
-    """Expected gain per position (rows) and batch size (columns), in nats."""
+    """Expected gain per position (rows) and batch size (columns), in nats.
+
+    Only the stretch that holds the change is computed; a position outside it tells what the stretch's edge tells.
+    """
     outcome, columns, given_rate = _outcomes()
-    size = belief.row.size + 1
-    mixture = np.tile(belief.none * (belief.same @ outcome), (size, 1))
-    about_change = np.empty((size, len(BATCHES)))
-    known = np.tile(belief.none * _entropies(belief.same @ outcome, columns), (size, 1))
-    known_rates = np.tile(belief.none * (belief.same @ given_rate), (size, 1))
+    held = np.flatnonzero(belief.change > _NEGLIGIBLE)
+    first, last = (int(held[0]), int(held[-1]) + 1) if held.size else (0, 0)
+    rows = belief.row[first:last]
+    mixture = np.tile(belief.none * (belief.same @ outcome), (rows.size + 1, 1))
+    known = np.tile(belief.none * _known(belief.same, outcome, columns, given_rate), (rows.size + 1, 1))
     for direction in (belief.rise, belief.fall):
-        if direction.mass.sum() > _NEGLIGIBLE:
-            mixture += _sides(belief, direction, direction.old @ outcome, direction.new @ outcome)
+        mass = direction.mass[first:last]
+        if mass.sum() > _NEGLIGIBLE:
+            mixture += _sides(mass, rows, direction.old @ outcome, direction.new @ outcome)
             known += _sides(
-                belief,
-                direction,
-                _entropies(direction.old @ outcome, columns),
-                _entropies(direction.new @ outcome, columns),
+                mass,
+                rows,
+                _known(direction.old, outcome, columns, given_rate),
+                _known(direction.new, outcome, columns, given_rate),
             )
-            known_rates += _sides(belief, direction, direction.old @ given_rate, direction.new @ given_rate)
-    about_change = _entropies(mixture, columns)
-    return np.asarray(about_change - (1.0 - RATES_SHARE) * known - RATES_SHARE * known_rates)
+    gain = _entropies(mixture, columns) - known
+    return np.asarray(gain[np.clip(np.arange(belief.row.size + 1) - first, 0, rows.size)])
 
 
-def _sides(belief: Belief, direction: Direction, old: FloatArray, new: FloatArray) -> FloatArray:
+def _known(rates: FloatArray, outcome: FloatArray, columns: tuple[slice, ...], given_rate: FloatArray) -> FloatArray:
+    """Entropy of a batch's outcome that stays when the change is known, a share of it when the rate is too."""
+    given_change = _entropies(rates @ outcome, columns)
+    return np.asarray((1.0 - RATES_SHARE) * given_change + RATES_SHARE * (rates @ given_rate))
+
+
+def _sides(mass: FloatArray, rows: IntArray, old: FloatArray, new: FloatArray) -> FloatArray:
     """Sum over change points k of mass(k) * (old side's value if t < k else new side's), for every position t."""
-    old_terms = direction.mass[:, None] * old[belief.row]
-    new_terms = direction.mass[:, None] * new[belief.row]
-    out = np.zeros((belief.row.size + 1, old.shape[1]))
-    out[:-1] = np.cumsum(old_terms[::-1], axis=0)[::-1]
-    out[1:] += np.cumsum(new_terms, axis=0)
+    out = np.zeros((mass.size + 1, old.shape[1]))
+    out[:-1] = np.cumsum((mass[:, None] * old[rows])[::-1], axis=0)[::-1]
+    out[1:] += np.cumsum(mass[:, None] * new[rows], axis=0)
     return out
 
 
 def _entropies(distribution: FloatArray, columns: tuple[slice, ...]) -> FloatArray:
-    terms = entr(distribution)
-    return np.stack([terms[..., part].sum(axis=-1) for part in columns], axis=-1)
+    starts = [part.start for part in columns]
+    return np.asarray(np.add.reduceat(entr(distribution), starts, axis=-1))

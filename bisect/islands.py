@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 PRIOR_ISLAND = 0.03
 MAX_SWITCHES = 3
+_PRIOR = np.array([1.0 - PRIOR_ISLAND] * 2 + [PRIOR_ISLAND] * 2)
+_ENOUGH_UNEXPLAINED = 4.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,23 +44,14 @@ def find_island(line: Lineup) -> Island | None:
     run = np.flatnonzero(line.runs)
     if run.size < 3 or not _worth_it(line, run):
         return None
-    evidence = {
-        (start, switches): _evidence(line, run, start=start, switches=switches)
-        for start in (0, 1)
-        for switches in range(MAX_SWITCHES + 1)
-    }
-    top = max(value for value, _ in evidence.values())
-    weights = {key: np.exp(value - top) * _prior(key[1]) for key, (value, _) in evidence.items()}
-    probability = sum(w for (_, switches), w in weights.items() if switches > 1) / sum(weights.values())
-    (start, switches) = max((key for key in weights if key[1] > 1), key=lambda key: float(weights[key]))
-    low, high = evidence[start, switches][1]
-    sides = _likeliest_sides(line, run, start=start, switches=switches, rates=(low, high))
+    evidence, best = zip(*(_evidence(line, run, start=start) for start in (0, 1)), strict=True)
+    weights = np.exp(np.array(evidence) - np.max(evidence)) * _PRIOR
+    probability = weights[:, 2:].sum() / weights.sum()
+    start, more = np.unravel_index(int(np.argmax(weights[:, 2:])), weights[:, 2:].shape)
+    switches = int(more) + 2
+    low, high = best[int(start)][switches]
+    sides = _likeliest_sides(line, run, start=int(start), switches=switches, rates=(low, high))
     return Island(probability=float(probability), positions=tuple(int(p) for p in run), sides=sides)
-
-
-def _prior(switches: int) -> float:
-    """Prior of a number of switches, for one of the two sides to start on."""
-    return (PRIOR_ISLAND if switches > 1 else 1.0 - PRIOR_ISLAND) / 4
 
 
 def _worth_it(line: Lineup, run: IntArray) -> bool:
@@ -67,7 +60,7 @@ def _worth_it(line: Lineup, run: IntArray) -> bool:
     apart = _fit(failures, passes).sum()
     old = _fit(np.cumsum(failures), np.cumsum(passes))
     new = _fit(failures.sum() - np.cumsum(failures), passes.sum() - np.cumsum(passes))
-    return bool(apart - (old + new).max() > 3.0)
+    return bool(apart - (old + new).max() > _ENOUGH_UNEXPLAINED)
 
 
 def _fit(failures: IntArray, passes: IntArray) -> FloatArray:
@@ -89,50 +82,50 @@ def _log_likelihood(line: Lineup, run: IntArray, rates: FloatArray) -> FloatArra
     return np.asarray(np.outer(line.failures[run], np.log(rates)) + np.outer(line.passes[run], np.log1p(-rates)))
 
 
-def _evidence(line: Lineup, run: IntArray, *, start: int, switches: int) -> tuple[float, tuple[float, float]]:
-    """Log evidence of exactly this many switches, and the pair of rates that fits best."""
-    slots = int(run[-1] - run[0])
-    if slots < switches:
-        return -np.inf, (0.0, 1.0)
+def _evidence(line: Lineup, run: IntArray, *, start: int) -> tuple[FloatArray, list[tuple[float, float]]]:
+    """Log evidence of 0, 1, 2, 3 switches, and for each the pair of rates that fits best."""
     low, high = _pairs()
-    sides = np.stack([_log_likelihood(line, run, low), _log_likelihood(line, run, high)])
-    chain = np.full((switches + 1, low.size), -np.inf)
+    log_sides = np.stack([_log_likelihood(line, run, low), _log_likelihood(line, run, high)])
+    scale = log_sides.max(axis=0)
+    sides = np.exp(log_sides - scale)
+    total = scale.sum(axis=0)
+    side = (start + np.arange(MAX_SWITCHES + 1)) % 2
+    chain = np.zeros((MAX_SWITCHES + 1, low.size))
     chain[0] = sides[start, 0]
     for place in range(1, run.size):
-        step = _switch_log_ways(int(run[place] - run[place - 1]), switches)
-        chain = _logsumexp(step[:, :, None] + chain[None]) + sides[(start + np.arange(switches + 1)) % 2, place]
-    final = chain[switches]
-    best = int(np.argmax(final))
-    total = float(_logsumexp(final[None])[0])
-    return total - np.log(comb(slots, switches) * low.size), (float(low[best]), float(high[best]))
-
-
-def _logsumexp(terms: FloatArray) -> FloatArray:
-    top = terms.max(axis=1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
+        chain = (_switch_ways(int(run[place] - run[place - 1])) @ chain) * sides[side, place]
+        shrink = np.maximum(chain.max(axis=0), 1e-290)
+        chain /= shrink
+        total += np.log(shrink)
+    placed = [comb(int(run[-1] - run[0]), switches) * low.size for switches in range(MAX_SWITCHES + 1)]
+    top = total.max()
+    weight = chain * np.exp(total - top)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(terms - top).sum(axis=1)) + top[:, 0])
+        evidence = np.log(weight.sum(axis=1) / np.maximum(placed, 1)) + top
+    return evidence, [(float(low[best]), float(high[best])) for best in weight.argmax(axis=1)]
 
 
-def _switch_log_ways(gap: int, switches: int) -> FloatArray:
-    """Row s', column s: log of the ways to go from s to s' switches inside a gap of so many slots."""
-    ways = [
-        [comb(gap, to - since) if to >= since else 0 for since in range(switches + 1)] for to in range(switches + 1)
-    ]
-    with np.errstate(divide="ignore"):
-        return np.log(np.array(ways, dtype=np.float64))
+@cache
+def _switch_ways(gap: int) -> FloatArray:
+    """Row s', column s: in how many ways s becomes s' switches inside a gap of so many slots."""
+    count = range(MAX_SWITCHES + 1)
+    return np.array(
+        [[comb(gap, to - since) if to >= since else 0 for since in count] for to in count], dtype=np.float64
+    )
 
 
 def _likeliest_sides(
     line: Lineup, run: IntArray, *, start: int, switches: int, rates: tuple[float, float]
 ) -> tuple[bool, ...]:
-    """The likeliest side of every run position (Viterbi), True for the failing one."""
+    """The likeliest side of every run position (Viterbi), true for the failing one."""
     sides = _log_likelihood(line, run, np.array(rates))
     score = np.full(switches + 1, -np.inf)
     score[0] = sides[0, start]
     back: list[IntArray] = []
     for place in range(1, run.size):
-        step = _switch_log_ways(int(run[place] - run[place - 1]), switches) + score[None]
+        with np.errstate(divide="ignore"):
+            ways = np.log(_switch_ways(int(run[place] - run[place - 1])))[: switches + 1, : switches + 1]
+        step = ways + score[None]
         back.append(np.argmax(step, axis=1))
         score = step.max(axis=1) + sides[place, (start + np.arange(switches + 1)) % 2]
     state = switches
