@@ -37,7 +37,7 @@ class RatePrior:
     same: FloatArray
 
 
-PRIOR_NONE = 0.5
+PRIOR_NONE = 0.2
 PRIOR_CLAIMED = 0.97
 """Of the change, the part that goes the way the endpoints claim."""
 

@@ -1,0 +1,320 @@
+"""The next step of a search for a loss of throughput: `engine.next_step` for values instead of verdicts.
+
+An observation's `value` is log(candidate / baseline) of one interleaved pair, the baseline being the good endpoint;
+pairs of the good endpoint itself are A/A pairs, and all pairs together say how noisy a pair is, so no threshold is
+assumed. The rules are the engine's: ends first, no change is an answer, both neighbours are confirmed before a claim.
+Two answers are added. A loss below `min_effect` is none. And where the noise of a pair hides what was claimed, or the
+baseline differs from itself, the search ends undecided early and says what the noise is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .lineup import lineup
+from .model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
+from .speed_posterior import channel_information, gather, infer_speed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .lineup import IntArray, Lineup
+    from .model import Observation, Problem, Step
+    from .speed_posterior import Pairs, SpeedBelief
+
+MIN_EFFECT = 0.005
+"""Smallest change of throughput worth an answer, as a fraction."""
+RUNS_A_PAIR = 2
+GOOD_END_PAIRS = 2
+BAD_END_PAIRS = 2
+NEIGHBOUR_PAIRS = 2
+HOPELESS_PAIRS = 40
+"""Pairs of the bad endpoint after which a search that still cannot tell it from the good one ends undecided."""
+AA_PAIRS = 4
+AA_SIGNIFICANCE = 6.0
+BUILD_SHARE = 0.2
+_BATCHES = np.array([1, 2, 4, 8])
+
+
+def next_step(
+    problem: Problem,
+    observations: Sequence[Observation],
+    *,
+    workers: int = 1,
+    pending: Sequence[str] = (),
+    min_effect: float = MIN_EFFECT,
+) -> Step:
+    """The next pair to run or the verdict; every run of a candidate is a pair with the baseline.
+
+    Args:
+        problem: as for the engine; `max_runs` counts pairs.
+        observations: finished pairs; SKIP or an observation without a value says nothing.
+        workers: how many pairs may start now.
+        pending: candidates whose pairs are under way.
+        min_effect: smallest change of throughput worth an answer, as a fraction.
+    """
+    line = lineup(problem, observations)
+    kept = [(seen.candidate, seen.value) for seen in observations if seen.value is not None and _tells(seen)]
+    pairs = gather(line, kept)
+    state = _State(
+        problem=problem,
+        line=line,
+        pairs=pairs,
+        count=pairs.count(line.size),
+        belief=infer_speed(line, pairs, min_effect=-math.log1p(-min_effect)),
+        made=len(observations),
+        min_effect=min_effect,
+    )
+    return (
+        _equal_ends(state)
+        or _endpoint(state, workers)
+        or _baseline_differs_from_itself(state)
+        or _nothing_changes(state)
+        or _claim(state, workers)
+        or _hidden_by_noise(state)
+        or _most_informative(state, workers, pending)
+    )
+
+
+def _tells(seen: Observation) -> bool:
+    return seen.conclusion is not Conclusion.SKIP and math.isfinite(seen.value or 0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _State:
+    """A search at one moment. `count` is the number of pairs per position, `made` all that were started."""
+
+    problem: Problem
+    line: Lineup
+    pairs: Pairs
+    count: IntArray
+    belief: SpeedBelief
+    made: int
+    min_effect: float
+
+    @property
+    def posterior(self) -> Posterior:
+        mass = dict.fromkeys(self.problem.candidates, 0.0)
+        for position, probability in enumerate(self.belief.change, start=1):
+            mass[self.line.name(position)] = float(probability)
+        return Posterior(by_candidate=tuple(mass.items()), none=self.belief.none)
+
+    @property
+    def unusable(self) -> frozenset[int]:
+        tried = np.flatnonzero((self.line.skips > 0) & (self.count == 0))
+        return frozenset(int(position) for position in tried)
+
+    @property
+    def over(self) -> bool:
+        return self.made >= self.problem.max_runs
+
+    def probe(self, positions: Sequence[int], reason: str) -> Probe:
+        first, *others = (self.line.name(position) for position in positions)
+        return Probe(candidate=first, also=tuple(others), reason=reason, posterior=self.posterior)
+
+    def undecided(self, reason: str) -> Exhausted:
+        kept = np.flatnonzero(self.belief.change > (1.0 - self.problem.confidence) / self.line.size)
+        return Exhausted(
+            suspects=tuple(name for index in kept for name in self.line.groups[index + 1]),
+            confidence=float(self.belief.change[kept].sum()),
+            posterior=self.posterior,
+            reason=reason,
+        )
+
+
+def percent(shift: float) -> str:
+    """A log ratio as a signed percentage: -0.0513 -> `-5.0 %`."""
+    return f"{100 * math.expm1(shift):+.1f} %"
+
+
+def _equal_ends(state: _State) -> Step | None:
+    if state.line.size > 1:
+        return None
+    return NoRegression(
+        confidence=1.0,
+        allowed_rate=0.0,
+        posterior=state.posterior,
+        reason="both endpoints are the same code, so nothing between them can have changed",
+    )
+
+
+def _endpoint(state: _State, workers: int) -> Step | None:
+    line = state.line
+    for end, claim in ((line.bad_end, "bad"), (line.good_end, "good")):
+        if end in state.unusable and line.skips[end] >= NEIGHBOUR_PAIRS + 1:
+            return Contradiction(
+                endpoint=line.name(end),
+                reason=f"the {claim} endpoint {line.name(end)} gave no throughput in {line.skips[end]} tries",
+                posterior=state.posterior,
+            )
+    needs = ((line.bad_end, BAD_END_PAIRS), (line.good_end, GOOD_END_PAIRS))
+    due = [end for end, pairs in needs for _ in range(pairs - int(state.count[end]))]
+    if not due:
+        return None
+    if state.over:
+        return state.undecided(f"inconclusive: {state.made} pairs were made before both endpoints were measured")
+    return state.probe(due[:workers], "endpoints are measured first; pairs of the good one are the A/A noise")
+
+
+def _baseline_differs_from_itself(state: _State) -> Exhausted | None:
+    """A/A pairs that do not lie around 0 mean drift or an order effect as large as what is sought."""
+    values = state.pairs.at(state.line.good_end)
+    if values.size < AA_PAIRS:
+        return None
+    mean, spread = float(values.mean()), max(float(values.std(ddof=1)), 1e-4)
+    at_bad_end = abs(float(np.median(state.pairs.at(state.line.bad_end))))
+    if abs(mean) < AA_SIGNIFICANCE * spread / math.sqrt(values.size) or abs(mean) < max(
+        state.min_effect, at_bad_end / 2
+    ):
+        return None
+    return state.undecided(
+        f"inconclusive: the baseline differs from itself by {percent(mean)} over {values.size} A/A pairs, "
+        f"against {percent(float(np.median(state.pairs.at(state.line.bad_end))))} at the bad endpoint: drift, or the "
+        "second run of a pair is not like the first"
+    )
+
+
+def _nothing_changes(state: _State) -> NoRegression | None:
+    if state.belief.none < state.problem.confidence:
+        return None
+    values = state.pairs.at(state.line.bad_end)
+    low = float(values.mean()) - 2.0 * state.belief.sigma / math.sqrt(values.size)
+    return NoRegression(
+        confidence=state.belief.none,
+        allowed_rate=max(0.0, -math.expm1(low)),
+        posterior=state.posterior,
+        reason=f"no change of {100 * state.min_effect:.1f} % or more: the bad endpoint is at "
+        f"{percent(float(values.mean()))} in {values.size} pairs, one pair is good to {100 * state.belief.sigma:.1f} %",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gap:
+    """Two neighbouring usable positions, the probability of the change between them, and its sign there."""
+
+    older: int
+    newer: int
+    slower: bool
+    mass: float
+
+
+def _likeliest_gap(state: _State) -> _Gap | None:
+    usable = [position for position in range(state.line.size) if position not in state.unusable]
+    if len(usable) < 2:
+        return None
+    reach = [np.concatenate([[0.0], np.cumsum(mass)])[usable] for mass in (state.belief.slower, state.belief.faster)]
+    mass = np.diff(np.stack(reach), axis=1)
+    sign, place = np.unravel_index(int(np.argmax(mass)), mass.shape)
+    return _Gap(older=usable[place], newer=usable[place + 1], slower=bool(sign == 0), mass=float(mass[sign, place]))
+
+
+def _claim(state: _State, workers: int) -> Step | None:
+    gap = _likeliest_gap(state)
+    if gap is None or gap.mass < state.problem.confidence:
+        return None
+    due = [position for position in (gap.newer, gap.older) for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
+    if due and not state.over:
+        return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    return _answer(state, gap)
+
+
+def _answer(state: _State, gap: _Gap) -> Found | Narrowed:
+    line = state.line
+    rising = line.rising is gap.slower
+    good, bad = (gap.older, gap.newer) if rising else (gap.newer, gap.older)
+    last_good = line.groups[good][-1 if rising else 0]
+    first_bad = line.groups[bad][0 if rising else -1]
+    direction = "regression" if rising else "fix"
+    if gap.newer - gap.older == 1:
+        return Found(
+            last_good=last_good,
+            first_bad=first_bad,
+            direction=direction,
+            confidence=gap.mass,
+            posterior=state.posterior,
+            notes=_notes(state, gap),
+        )
+    return Narrowed(
+        last_good=last_good,
+        first_bad=first_bad,
+        suspects=tuple(name for group in line.groups[gap.older + 1 : gap.newer + 1] for name in group),
+        direction=direction,
+        confidence=gap.mass,
+        posterior=state.posterior,
+        reason=f"{gap.newer - gap.older - 1} candidates between the neighbours gave no throughput",
+        notes=_notes(state, gap),
+    )
+
+
+def _notes(state: _State, gap: _Gap) -> tuple[str, ...]:
+    low, middle, high = state.belief.interval()
+    size = f"throughput changes by {percent(middle)} (95 %: {percent(low)} to {percent(high)})"
+    notes = [f"{size}; one pair is good to {100 * state.belief.sigma:.1f} %"]
+    if not gap.slower:
+        notes.append("the order is reversed: the end claimed to be slow is the faster one")
+    return (*notes, *_steps(state, gap, middle))
+
+
+def _steps(state: _State, gap: _Gap, shift: float) -> list[str]:
+    """Candidates that fit neither level: a second step. Needs five standard errors of the scatter within candidates."""
+    moved = range(gap.newer, state.line.size) if state.line.rising else range(gap.older + 1)
+    repeated = np.flatnonzero(state.count >= 2).tolist()
+    scatter = _scatter_within(state, repeated)
+    odd = []
+    for position in repeated:
+        mean = float(state.pairs.at(position).mean())
+        off = mean - (shift if position in moved else 0.0)
+        if abs(off) > max(state.min_effect, 5.0 * scatter / math.sqrt(state.count[position])):
+            odd.append(f"{state.line.name(position)} ({percent(mean)})")
+    return [f"more than one step: these fit neither level: {', '.join(odd)}"] if odd else []
+
+
+def _scatter_within(state: _State, positions: Sequence[int]) -> float:
+    """Standard deviation of a pair about its own candidate's mean, pooled."""
+    groups = [state.pairs.at(position) for position in positions]
+    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in groups)
+    return math.sqrt(squares / max(1, sum(values.size - 1 for values in groups)))
+
+
+def _hidden_by_noise(state: _State) -> Exhausted | None:
+    at_bad_end = int(state.count[state.line.bad_end])
+    undecided = at_bad_end >= HOPELESS_PAIRS and state.belief.none > 1.0 - state.problem.confidence
+    if not state.over and not undecided:
+        return None
+    values = state.pairs.at(state.line.bad_end)
+    return state.undecided(
+        f"inconclusive after {state.made} pairs: the bad endpoint is at {percent(float(values.mean()))} in "
+        f"{values.size} pairs, and one pair is good to {100 * state.belief.sigma:.1f} % only"
+    )
+
+
+def _most_informative(state: _State, workers: int, pending: Sequence[str]) -> Probe:
+    """Most information per cost; the positions of one round are kept apart by what the earlier ones will tell."""
+    line, belief = state.line, state.belief
+    moved = np.concatenate([[0.0], np.cumsum(belief.change)])
+    chance = moved if line.rising else belief.change.sum() - moved
+    distance = float(np.abs(belief.shift) @ belief.shift_mass) / belief.sigma
+    gain = channel_information(chance, distance * np.sqrt(_BATCHES))
+    waiting = line.positions(pending)
+    chosen: list[int] = []
+    for _ in range(workers):
+        taken = [*waiting, *chosen]
+        build = np.where(line.cached, 0.0, BUILD_SHARE * state.problem.build_cost)
+        build[taken] = 0.0
+        cost = build[:, None] + RUNS_A_PAIR * state.problem.run_cost * _BATCHES
+        value = (gain / cost).max(axis=1) * _apart(taken, chance)
+        value[list(state.unusable)] = -np.inf
+        chosen.append(int(np.argmax(value)))
+    return state.probe(chosen, "the most information per cost")
+
+
+def _apart(taken: Sequence[int], chance: np.ndarray) -> np.ndarray:
+    """What is left of a position's value beside the taken ones: nothing at them, all far away in probability."""
+    left = np.ones(chance.size)
+    for position in taken:
+        left *= np.minimum(1.0, 0.1 + 3.0 * np.abs(chance - chance[position]))
+    return left
