@@ -20,7 +20,7 @@ from envs.build import estimate, is_built
 from envs.errors import InterruptedRunError, ToolError, UsageError
 from envs.resolve import lock_for
 
-from . import commits, locks
+from . import commits, locks, throughput
 from .certain import next_certain_step
 from .commands.search_options import RUN_S, Asked, default_run_directory
 from .driver import Event, Search, State
@@ -271,6 +271,8 @@ def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation
     """The engine for the question."""
     if plan["certain"]:
         return next_certain_step
+    if plan.get("throughput"):
+        return throughput.next_step
     return next_step
 
 
