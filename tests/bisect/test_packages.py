@@ -1,0 +1,269 @@
+"""The set search: which differences bring a failure in, told from fakes with a planted answer."""
+
+import itertools
+import random
+from bisect.model import Conclusion
+from bisect.packages import (
+    FoundSet,
+    Innocent,
+    NarrowedSet,
+    ProbeSet,
+    Purpose,
+    SetContradiction,
+    SetExhausted,
+    SetObservation,
+    SetProblem,
+    next_set,
+)
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+
+def items(count):
+    return tuple(f"p{i}" for i in range(count))
+
+
+def search(problem, judge, *, limit=1500):
+    """Drive the search with `judge(mix) -> Conclusion`; the answer and every observation made."""
+    seen = []
+    while isinstance(step := next_set(problem, seen), ProbeSet):
+        assert len(seen) < limit, "the search does not end"
+        seen.append(SetObservation(items=step.items, conclusion=judge(step.items)))
+    return step, seen
+
+
+def coin(culprit, *, bad=1.0, good=0.0, seed=0, any_of=False):
+    random_ = random.Random(seed)
+
+    def judge(mix):
+        held = bool(culprit & mix) if any_of else culprit <= mix
+        return Conclusion.BAD if random_.random() < (bad if held else good) else Conclusion.GOOD
+
+    return judge
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_every_culprit_among_six_is_found_when_nothing_is_random(size):
+    """A single or a pair somewhere would be missed, or named with a bystander."""
+    for culprit in map(frozenset, itertools.combinations(items(6), size)):
+        found, _ = search(SetProblem(items=items(6)), coin(culprit))
+
+        assert isinstance(found, FoundSet)
+        assert frozenset(found.members) == culprit
+        assert not found.any_of
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.sets(st.sampled_from(items(9)), min_size=1, max_size=3))
+def test_any_set_of_up_to_three_is_found(culprit):
+    """Three packages that only fail together would be reported as two."""
+    found, _ = search(SetProblem(items=items(9)), coin(frozenset(culprit)))
+
+    assert isinstance(found, FoundSet)
+    assert set(found.members) == culprit
+
+
+def test_the_answer_is_confirmed_in_both_directions():
+    """The set alone must bring the failure in, and each member removed must take it away (public report D23)."""
+    culprit = frozenset({"p3", "p14"})
+
+    found, seen = search(SetProblem(items=items(20)), coin(culprit))
+
+    assert set(found.members) == culprit
+    (alone,) = found.forward
+    assert (alone.items, alone.failures > 0) == (culprit, True)
+    assert [(count.failures, count.runs > 0) for count in found.reverse] == [(0, True), (0, True)]
+    for member, count in zip(found.members, found.reverse, strict=True):
+        assert member not in count.items
+        assert culprit - {member} <= count.items
+    assert {count.items for count in (*found.forward, *found.reverse)} <= {run.items for run in seen}
+
+
+def test_a_pair_that_shows_half_of_the_time_is_a_pair():
+    """Order-dependent failures of two packages (D01) would be blamed on one of them."""
+    names = ("vllm", "flashinfer", "tilelang", "x", "y")
+    pair = frozenset({"flashinfer", "tilelang"})
+
+    answers = [search(SetProblem(items=names), coin(pair, bad=0.5, seed=seed))[0] for seed in range(4)]
+
+    assert [set(answer.members) for answer in answers] == [set(pair)] * 4
+
+
+def test_two_independent_culprits_are_both_named():
+    """Removing the one that was found would leave the failure there."""
+    culprits = frozenset({"p1", "p6"})
+
+    found, _ = search(SetProblem(items=items(8)), coin(culprits, any_of=True))
+
+    assert (set(found.members), found.any_of) == ({"p1", "p6"}, True)
+    assert found.reverse[0].failures == 0
+    assert found.reverse[0].items.isdisjoint(culprits)
+
+
+def test_one_culprit_is_found_under_noise_and_one_pass_proves_nothing():
+    """A failure of three runs in ten, with stray failures at the good end, would be judged on single passes."""
+    right = 0
+    for seed in range(6):
+        found, seen = search(SetProblem(items=items(9)), coin(frozenset({"p7"}), bad=0.3, good=0.03, seed=seed))
+        right += isinstance(found, FoundSet) and found.members == ("p7",)
+        assert sum(run.items == frozenset() for run in seen) >= 2
+
+    assert right >= 5
+
+
+@pytest.mark.parametrize(("rate", "reason"), [(0.0, "none of"), (1.0, "fails without"), (0.3, "")])
+def test_innocent_differences_are_said_to_be_innocent_with_counts(rate, reason):
+    """Downgrading transformers changed nothing: a search that always convicts somebody would blame it."""
+    answers = [
+        search(SetProblem(items=items(8), max_runs=150), coin(frozenset(), bad=rate, seed=n))[0] for n in range(3)
+    ]
+
+    innocent = [answer for answer in answers if isinstance(answer, Innocent)]
+    assert not any(isinstance(answer, FoundSet) for answer in answers)
+    assert len(innocent) >= 2
+    for answer in innocent:
+        assert reason in answer.reason
+        assert answer.without.runs >= 2
+        assert answer.with_all.runs >= 2
+
+
+def test_clean_runs_state_the_rate_they_still_allow():
+    """`0 of n` would read as `cannot fail`."""
+    answer, _ = search(SetProblem(items=items(4)), coin(frozenset(), bad=0.0))
+
+    assert answer.with_all.failures == 0
+    assert answer.allowed_rate == pytest.approx(1 - 0.05 ** (1 / answer.with_all.runs))
+
+
+def test_a_good_end_that_fails_and_a_bad_end_that_does_not_is_a_contradiction():
+    """Swapped --good and --bad would end in `innocent`."""
+    answer, seen = search(SetProblem(items=items(6)), lambda mix: Conclusion.GOOD if len(mix) == 6 else Conclusion.BAD)
+
+    assert isinstance(answer, SetContradiction)
+    assert answer.without.failures == answer.without.runs
+    assert len(seen) < 20
+
+
+def test_no_differences_is_an_answer_without_a_run():
+    """Two equal environments would be searched forever."""
+    assert isinstance(next_set(SetProblem(items=()), []), Innocent)
+
+
+def test_mixes_that_cannot_be_built_are_no_evidence():
+    """p2's new version does not import without p5's, which nobody declared: skips must not convict or acquit."""
+
+    def judge(mix):
+        if "p2" in mix and "p5" not in mix:
+            return Conclusion.SKIP
+        return Conclusion.BAD if "p8" in mix else Conclusion.GOOD
+
+    found, seen = search(SetProblem(items=items(10)), judge)
+
+    assert found.members == ("p8",)
+    assert sum(run.conclusion is Conclusion.SKIP for run in seen) <= 6
+
+
+def test_differences_that_cannot_be_separated_are_narrowed_not_found():
+    """A torch that imports only with its own triton: naming one of the two would be a guess."""
+
+    def judge(mix):
+        if len(mix & {"p1", "p2"}) == 1:
+            return Conclusion.SKIP
+        return Conclusion.BAD if "p1" in mix else Conclusion.GOOD
+
+    answer, _ = search(SetProblem(items=items(5)), judge)
+
+    assert isinstance(answer, NarrowedSet)
+    assert {name for suspect in answer.suspects[:3] for name in suspect.members} == {"p1", "p2"}
+
+
+def test_an_end_that_cannot_be_built_stops_the_search():
+    """Otherwise the mixes between would be tried one after the other."""
+    answer, seen = search(SetProblem(items=items(5)), lambda _: Conclusion.SKIP)
+
+    assert isinstance(answer, SetExhausted)
+    assert len(seen) == 1
+
+
+def test_what_must_move_together_moves_together():
+    """A mix with torchvision's new build and the old torch would be asked for."""
+    problem = SetProblem(items=items(8), needs=(("p1", "p0"), ("p2", "p0"), ("p0", "p3")))
+
+    found, seen = search(problem, coin(frozenset({"p5"})))
+
+    assert found.members == ("p5",)
+    for run in seen:
+        assert not {"p1", "p2"} & run.items or "p0" in run.items
+        assert "p0" not in run.items or "p3" in run.items
+
+
+def test_a_culprit_that_needs_another_is_named_alone():
+    """p1 is guilty and cannot be applied without p0; p0 alone is shown to be innocent."""
+    problem = SetProblem(items=items(6), needs=(("p1", "p0"),))
+
+    found, _ = search(problem, coin(frozenset({"p1"})))
+
+    assert found.members == ("p1",)
+    assert found.forward[0].items == {"p0", "p1"}
+
+
+def test_a_family_is_kept_whole_until_it_is_suspected():
+    """Half of the nvidia wheels of each CUDA major is a mix nobody runs and that proves nothing."""
+    family = frozenset({"p0", "p1", "p2", "p3"})
+    problem = SetProblem(items=items(10), families=(family,))
+
+    _, seen = search(problem, coin(frozenset({"p8"})))
+
+    assert {len(run.items & family) for run in seen} <= {0, 4}
+
+
+def test_a_family_member_is_still_singled_out():
+    """Families only order the search: the guilty wheel inside one is named."""
+    problem = SetProblem(items=items(10), families=(frozenset({"p0", "p1", "p2", "p3"}),))
+
+    found, _ = search(problem, coin(frozenset({"p2"})))
+
+    assert found.members == ("p2",)
+
+
+def test_environments_are_built_sparingly():
+    """A build costs ten runs: few mixes with repeats, not many mixes with one run each."""
+    dear, seen_dear = search(SetProblem(items=items(16), build_cost=10.0), coin(frozenset({"p9"}), bad=0.3, seed=5))
+    free, seen_free = search(SetProblem(items=items(16), build_cost=0.0), coin(frozenset({"p9"}), bad=0.3, seed=5))
+
+    assert dear.members == free.members == ("p9",)
+    assert len({run.items for run in seen_dear}) < 0.6 * len({run.items for run in seen_free})
+
+
+def test_likely_differences_are_tried_first():
+    """Torch-dependent packages come first: with their weight a mix of them is the first question."""
+    weights = tuple(8.0 if i < 3 else 1.0 for i in range(12))
+    problem = SetProblem(items=items(12), weights=weights)
+
+    _, light = search(problem, coin(frozenset({"p1"})))
+    _, heavy = search(SetProblem(items=items(12)), coin(frozenset({"p1"})))
+
+    assert len({run.items for run in light}) <= len({run.items for run in heavy})
+
+
+def test_the_budget_ends_the_search_with_what_it_knows():
+    """A search without an end is a bill without an end."""
+    problem = SetProblem(items=items(16), max_runs=12)
+
+    answer, seen = search(problem, coin(frozenset({"p9"}), bad=0.2, seed=1))
+
+    assert isinstance(answer, SetExhausted)
+    assert len(seen) == 12
+
+
+def test_the_step_depends_on_the_observations_alone():
+    """Resume and replay rest on it: the same runs, in any order, give the same next step."""
+    problem = SetProblem(items=items(8))
+    _, seen = search(problem, coin(frozenset({"p2"}), bad=0.5, seed=3))
+    half = seen[: len(seen) // 2]
+
+    assert next_set(problem, half) == next_set(problem, half)
+    assert next_set(problem, half).items == next_set(problem, sorted(half, key=lambda run: sorted(run.items))).items
+    assert next_set(problem, []).purpose is Purpose.ENDPOINT
