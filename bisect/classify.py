@@ -105,7 +105,7 @@ def classify(evidence: Evidence) -> Classification:
 
 def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> list[Finding]:
     result = evidence.result
-    findings = list(log_findings(lines))
+    findings = list(log_findings(lines)) if facts.readable else []
     explained = explanations(lines)
     variables = dict(facts.variables) | dict(evidence.variables)
     if isinstance(result, TrainResult):

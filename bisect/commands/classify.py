@@ -130,7 +130,10 @@ def _chunks(path: Path) -> Iterator[str]:
             wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
             while piece := source.read(_CHUNK):
-                yield decoder.decode(piece)
+                text = decoder.decode(piece)
+                yield text
+                if text.count("\ufffd") * 4 > len(text):  # not text: a megabyte of it proves that as well as a gigabyte
+                    return
             yield decoder.decode(b"", final=True)
     except FileNotFoundError as error:
         raise UsageError(f"no such file: {path}", hint="give the path of a log or a result file") from error

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-WHOLE_CHARACTERS = 4_000_000
+WHOLE_CHARACTERS = 1_500_000
 SHAPE_REPEATS = 8
-SHAPE_LENGTH = 200
-MAX_LINES = 120_000
-TAIL_LINES = 3_000
+SHAPE_LENGTH = 120
+MAX_LINES = 40_000
+TAIL_LINES = 1_500
 LINE_LENGTH = 8_000
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
-_ALARM = re.compile(
-    r"err|exception|fail|fatal|warn|detected|killed|signal|nan\b|\binf\b|timeout|timed out|no space|symbol|cannot|"
-    r"traceback|abort|xid|oom|memory|mismatch|limit|deadlock|unsatisf|not found|driver|capab",
-    re.IGNORECASE,
-)
+_ALARMS = (
+    "err", "exception", "fail", "fatal", "warn", "detected", "killed", "signal", "nan", " inf", "=inf", "timeout", "timed out",
+    "no space", "symbol", "cannot", "traceback", "abort", "xid", "oom", "memory", "mismatch", "limit", "deadlock",
+    "unsatisf", "not found", "driver", "capab", "compile",
+)  # fmt: skip
 _PREFIX = re.compile(
     r"""\s*(?:
       \[?\d{4}-\d\d-\d\d[T\x20_]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?:?   # 2026-11-29 12:00:01,123
@@ -93,7 +93,10 @@ def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
         return False
     if len(shapes) > MAX_LINES:
         shapes.clear()
-    return num_kept < MAX_LINES // 2 or _ALARM.search(raw) is not None
+    if num_kept < MAX_LINES // 2:
+        return True
+    lowered = raw.lower()
+    return any(alarm in lowered for alarm in _ALARMS)
 
 
 def _pieces(raw: str) -> Iterator[str]:
@@ -112,9 +115,10 @@ def _raw_lines(chunks: Iterable[str]) -> Iterator[str]:
         held = "\r" if text.endswith("\r") else ""  # the newline may begin the next chunk
         *lines, rest = text[: len(text) - len(held)].replace("\r\n", "\n").replace("\r", "\n").split("\n")
         yield from lines
-        while len(rest) > LINE_LENGTH:
-            yield rest[:LINE_LENGTH]
-            rest = rest[LINE_LENGTH:]
+        if len(rest) > LINE_LENGTH:
+            whole = len(rest) - len(rest) % LINE_LENGTH
+            yield from (rest[start : start + LINE_LENGTH] for start in range(0, whole, LINE_LENGTH))
+            rest = rest[whole:]
         rest += held
     if rest.strip("\r"):
         yield rest.strip("\r")

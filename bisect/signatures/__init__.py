@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from .device import CUDA, DRIVER, HARDWARE, MEMORY
 from .install import INSTALL
 from .libraries import LIBRARIES
@@ -9,6 +11,7 @@ from .process import ENDINGS, HANGS, NUMBERS
 from .races import COMPILER, RACES
 from .rule import Role, Signature
 
+_NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 __all__ = ["TABLE", "Role", "Signature", "first_match"]
 
 TABLE: tuple[Signature, ...] = (
@@ -30,8 +33,16 @@ TABLE: tuple[Signature, ...] = (
 def first_match(text: str) -> tuple[Signature, int, dict[str, str]] | None:
     """The signature that a cleaned line proves, where its match starts, and what the pattern's names caught."""
     lowered = text.lower()
-    for signature in TABLE:
+    for signature in _candidates(lowered.translate(_NO_DIGITS)):
         match = signature.search(text, lowered)
         if match is not None:
             return signature, match.start(), {key: value for key, value in match.groupdict().items() if value}
     return None
+
+
+@functools.lru_cache(maxsize=4096)
+def _candidates(shape: str) -> tuple[Signature, ...]:
+    """The signatures that a line of this shape can match: a log is mostly a few shapes with other numbers."""
+    return tuple(
+        signature for signature in TABLE if any(anchor.translate(_NO_DIGITS) in shape for anchor in signature.anchors)
+    )

@@ -139,7 +139,7 @@ HARDWARE = (
     rule(
         "hardware_fault",
         r"fallen off the bus|uncorrectable (?:volatile )?(?:NVLink |ECC )?error|ECC_UNCORRECTABLE|cudaErrorECCUncorrectable"
-        r"|uncorrectable ECC|(?:double[- ]bit|DBE) ECC|\bGPU is lost\b|GPU_IS_LOST|reset required|GPU requires (?:a )?reset"
+        r"|\buncorrectable ECC\b|\b(?:double[- ]bit|DBE) ECC\b|\bGPU is lost\b|GPU_IS_LOST|reset required|GPU requires (?:a )?reset"
         r"|NVLINK_UNCORRECTABLE|NVLink .{0,40}(?:fatal|fault)|hardware stack error|cudaErrorHardwareStackError"
         r"|row[- ]remap\w* (?:failure|failed|pending)|Machine check events? logged|mce: \[Hardware Error\]"
         r"|\[Hardware Error\]|cudaErrorSystemNotReady|system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY"

@@ -105,7 +105,7 @@ ENDINGS = (
     ),
     rule(
         "harness_error",
-        r"^KeyboardInterrupt|\bSIGINT\b.{0,30}(?:received|closing)|^\^C",
+        r"^KeyboardInterrupt|\bSIGINT\b.{0,30}(?:received|closing)|^\^C$",
         "keyboardinterrupt|sigint|^c",
         source="CPython",
         example="KeyboardInterrupt",
