@@ -23,7 +23,7 @@ from .result import HazardsResult, TrainResult
 from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
 from .signatures import Role
-from .signatures.advice import ADVICE, MEANING, WITHOUT_THE_FAILURE
+from .signatures.advice import ADVICE, BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from .logs.resolver import Explanation
     from .logs.text import Line
 
-DEFAULT_HUNT = Outcome(name=OutcomeName.FX_FLAG_RACE)
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 _VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
@@ -53,6 +52,7 @@ class Evidence:
         threads: worker threads it ran.
         control: `clean` or `failed`, what the same run with one thread did; empty when there was none.
         expected_torch: the torch version asked for.
+        damage: why the result file could not be read; empty when it could, or when there was none.
     """
 
     log: str = ""
@@ -64,6 +64,7 @@ class Evidence:
     threads: int | None = None
     control: str = ""
     expected_torch: str = ""
+    damage: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,12 +135,16 @@ def _returncode(evidence: Evidence, facts: LogFacts) -> int | None:
 def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Finding]) -> Circumstances:
     result = evidence.result
     process = result.process if isinstance(result, TrainResult) else None
+    drafters = result.drafters if isinstance(result, TrainResult) else ()
+    completed = bool(drafters) and all(thread.completed for thread in drafters)
     return Circumstances(
         num_threads=_num_threads(evidence, facts),
         control=evidence.control,
         last_step=facts.last_step,
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),
+        completed=completed,
+        completed_on_cpu=completed and all(thread.device == "cpu" for thread in drafters),
         in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )
 
@@ -147,6 +152,8 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
 def _num_threads(evidence: Evidence, facts: LogFacts) -> int | None:
     if evidence.threads is not None:
         return evidence.threads
+    if isinstance(evidence.result, HazardsResult):
+        return 2  # every probe starts the thread it needs
     if isinstance(evidence.result, TrainResult):
         return evidence.result.num_drafters or None
     if facts.num_threads is not None:
@@ -250,8 +257,7 @@ _SECRET = re.compile(
 def _shown(finding: Finding) -> str:
     text = _SECRET.sub("***", finding.text.strip())
     text = text if len(text) <= 300 else f"{text[:297]}..."
-    from_log = 0 < finding.position < 10**12 and not finding.thread
-    return f"line {finding.position}: {text}" if from_log else text
+    return f"line {finding.line}: {text}" if finding.line else text
 
 
 def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
@@ -274,6 +280,8 @@ def _verdict_without_failure(  # noqa: PLR0911  (one line a case, in order)
     result = evidence.result
     if isinstance(result, HazardsResult):
         return _hazards_verdict(result)
+    if evidence.damage:
+        return OutcomeName.UNKNOWN, f"the result file cannot be used: {evidence.damage}"
     if returncode not in (None, 0):
         return OutcomeName.UNKNOWN, f"exit code {returncode}, and no line that the table of signatures knows"
     if isinstance(result, TrainResult):
@@ -303,27 +311,32 @@ def _hazards_verdict(result: HazardsResult) -> tuple[OutcomeName, str]:
 
 
 def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
-    """What a search for `hunted` (the FX race where None) concludes from the run.
+    """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
 
     BAD only when that failure was seen, first or behind another one; GOOD only when the run was healthy and could
     have shown it.
     """
-    hunted = hunted or DEFAULT_HUNT
-    seen = (classification.outcome, *classification.secondary)
     name = classification.outcome.name
-    if any(outcome.matches(hunted) for outcome in seen) and (name not in _VOID or hunted.name is name):
+    if _was_seen(classification, hunted):
         return Conclusion.BAD
+    races = hunted is None or hunted.name in _RACES
     if name is OutcomeName.OK:
-        blind = hunted.name in _RACES and (classification.num_threads or 0) < 2
-        return Conclusion.SKIP if blind else Conclusion.GOOD
-    if name is OutcomeName.TOO_FEW_THREADS and hunted.name not in _RACES:
+        return Conclusion.SKIP if races and (classification.num_threads or 0) < 2 else Conclusion.GOOD
+    if name is OutcomeName.TOO_FEW_THREADS and not races:
         return Conclusion.GOOD
     return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
 
 
+def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
+    name = classification.outcome.name
+    if hunted is None:
+        return name in BUILD_FAILURES
+    seen = any(outcome.matches(hunted) for outcome in (classification.outcome, *classification.secondary))
+    return seen and (name not in _VOID or hunted.name is name)
+
+
 def explain(classification: Classification, hunted: Outcome | None = None) -> str:
     """One paragraph: what happened, the proof, what it means for a search, what to do next."""
-    hunted = hunted or DEFAULT_HUNT
     conclusion = conclude(classification, hunted)
     behind = (
         f" Behind it: {', '.join(str(outcome) for outcome in classification.secondary)}."
@@ -333,6 +346,6 @@ def explain(classification: Classification, hunted: Outcome | None = None) -> st
     flags = f" ({', '.join(classification.flags)})" if classification.flags else ""
     proof = "; ".join(classification.evidence[:4])
     return (
-        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted} this is "
+        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted or 'any failure'} this is "
         f"{conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
     )

@@ -72,7 +72,7 @@ def _hang(result: TrainResult) -> Iterator[Finding]:
         return
     kind = str(result.hang.get("kind", "deadline"))
     spelled = f"hang({kind})" if kind in ("deadline", "deadlock", "nccl_watchdog") else "hang(deadline)"
-    shown = ", ".join(f"{key} {value}" for key, value in result.hang.items() if isinstance(value, str | int | float))
+    shown = ", ".join(f"{key} {value}" for key, value in result.hang.items() if key != "stacks")
     yield Finding(
         outcome=Outcome.parse(spelled),
         role=Role.SYMPTOM,

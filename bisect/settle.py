@@ -17,10 +17,12 @@ _SURVIVABLE = frozenset(
     {
         OutcomeName.IMPORT_BROKEN, OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.INCONSISTENT_ENV,
         OutcomeName.LIBRARY_MIX, OutcomeName.NOT_PUBLISHED, OutcomeName.RESOLUTION_CONFLICT, OutcomeName.HARNESS_ERROR,
-        OutcomeName.NO_GPU, OutcomeName.TOOL_TOO_OLD,
+        OutcomeName.TOOL_TOO_OLD,
     }
 )  # fmt: skip
 """Failures that, followed by training steps, did not stop anything: an optional package, a retried download."""
+
+_NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
 _COMPILER_PATHS = (
     "torch/_dynamo",
@@ -44,6 +46,8 @@ class Circumstances:
         thread_evidence: whether threads other than the main one spoke.
         compiled: whether at least one compilation was counted.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
+        completed: whether a result file says that every thread did its work.
+        completed_on_cpu: the same, on a CPU: then a missing GPU was not needed.
     """
 
     num_threads: int | None
@@ -52,6 +56,8 @@ class Circumstances:
     thread_evidence: bool
     compiled: bool
     in_compiler: bool
+    completed_on_cpu: bool
+    completed: bool
 
     @property
     def single(self) -> bool:
@@ -87,9 +93,16 @@ def _settle_one(  # noqa: PLR0911  (one case each)
         return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
     if name in (OutcomeName.COMPILE_ERROR, OutcomeName.UNKNOWN):
         return _thread_compile(finding, circumstances)
-    if name in _SURVIVABLE and finding.role < Role.EXIT and finding.position < circumstances.last_step:
-        return replace(finding, role=Role.REMARK)
-    return finding
+    return replace(finding, role=Role.REMARK) if _is_survived(finding, circumstances) else finding
+
+
+def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
+    """Whether the run went on to do its work after it."""
+    if not finding.line or finding.role is Role.REMARK:
+        return False
+    if finding.outcome.name in _NEEDS_A_GPU:
+        return circumstances.completed_on_cpu
+    return finding.outcome.name in _SURVIVABLE and (circumstances.completed or finding.line < circumstances.last_step)
 
 
 def _in_compiler(finding: Finding) -> bool:

@@ -12,7 +12,7 @@ from envs.errors import UsageError
 
 from ..classify import Classification, Evidence, classify, conclude, explain
 from ..logs.text import read_lines
-from ..model import Outcome, OutcomeName
+from ..model import Conclusion, Outcome, OutcomeName
 from ..result import HazardsResult, ResultError, TrainResult, parse_hazards, parse_train
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--expect", default="", metavar="torch=VERSION", help="the torch that was asked for")
     names = " ".join(name.value for name in OutcomeName)
-    hunted = f"the failure that is searched for (default: fx_flag_race), one of: {names}"
+    hunted = f"the failure that is searched for (default: fx_flag_race): any, or one of {names}"
     parser.add_argument("--hunt", default="fx_flag_race", metavar="CLASS", help=hunted)
     parser.add_argument("--json", action="store_true", help="a JSON list on stdout instead of one paragraph a file")
 
@@ -47,19 +47,19 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
     hunted = _hunted(args.hunt)
     rows = [(name, classify(_evidence(name, args))) for name in args.files]
     if args.json:
-        json.dump([_row(name, found, hunted) for name, found in rows], stdout, indent=2)
+        json.dump([_row(name, found, conclude(found, hunted)) for name, found in rows], stdout, indent=2)
         stdout.write("\n")
     else:
         stdout.writelines(f"{name}: {explain(found, hunted)}\n" for name, found in rows)
     return 0
 
 
-def _row(name: str, found: Classification, hunted: Outcome) -> dict[str, object]:
+def _row(name: str, found: Classification, conclusion: Conclusion) -> dict[str, object]:
     return {
         "file": name,
         "class": str(found.outcome),
         "evidence": list(found.evidence),
-        "conclusion": conclude(found, hunted).value,
+        "conclusion": conclusion.value,
         "secondary": [str(outcome) for outcome in found.secondary],
         "advice": found.advice,
         "detail": found.detail,
@@ -68,20 +68,23 @@ def _row(name: str, found: Classification, hunted: Outcome) -> dict[str, object]
     }
 
 
-def _hunted(text: str) -> Outcome:
+def _hunted(text: str) -> Outcome | None:
+    if text == "any":
+        return None
     try:
         return Outcome.parse(text)
     except ValueError as error:
         known = ", ".join(name.value for name in OutcomeName)
-        raise UsageError(f"--hunt {text!r} is no outcome", hint=f"one of {known}") from error
+        raise UsageError(f"--hunt {text!r} is no outcome", hint=f"any, or one of {known}") from error
 
 
 def _evidence(name: str, args: argparse.Namespace) -> Evidence:
     path = Path(name)
-    result = _result(path)
+    result, damage = _result(path)
     return Evidence(
         lines=() if result is not None else read_lines(_chunks(path)),
         result=result,
+        damage=damage,
         returncode=args.rc,
         variables=dict(_variable(pair) for pair in args.env),
         threads=args.threads,
@@ -106,18 +109,17 @@ def _expected(text: str) -> str:
     return version.strip("=")
 
 
-def _result(path: Path) -> TrainResult | HazardsResult | None:
-    """The result a file holds, or None for a log; a damaged result is read as a log too, for its text is evidence."""
+def _result(path: Path) -> tuple[TrainResult | HazardsResult | None, str]:
+    """The result a file holds and why it cannot be used; neither for a log. A damaged one is read as a log as well."""
     head = next(_chunks(path), "").lstrip()
-    if not head.startswith("{") or '"schema"' not in head or path.stat().st_size > _RESULT_LIMIT:
-        return None
+    if not head.startswith("{") or '"schema"' not in head[:2000] or path.stat().st_size > _RESULT_LIMIT:
+        return None, ""
     text = "".join(_chunks(path))
-    for parse in (parse_train, parse_hazards):
-        try:
-            return parse(text)
-        except ResultError:
-            continue
-    return None
+    parse = parse_hazards if '"hazards"' in head[:2000] else parse_train
+    try:
+        return parse(text), ""
+    except ResultError as error:
+        return None, str(error)
 
 
 def _chunks(path: Path) -> Iterator[str]:

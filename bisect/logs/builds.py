@@ -83,7 +83,14 @@ def _last(lines: Sequence[Line], pattern: re.Pattern[str]) -> tuple[int, str] | 
 
 
 def _wrong(text: str, position: int) -> Finding:
-    return Finding(outcome=Outcome.parse("wrong_build"), role=Role.NOTICE, position=position, text=text, detail="torch")
+    return Finding(
+        outcome=Outcome.parse("wrong_build"),
+        role=Role.NOTICE,
+        position=position,
+        line=position,
+        text=text,
+        detail="torch",
+    )
 
 
 def _two_families(lines: Sequence[Line]) -> Iterator[Finding]:
@@ -96,7 +103,7 @@ def _two_families(lines: Sequence[Line]) -> Iterator[Finding]:
         if len(seen) > 1:
             both = " and ".join(f"cu{major}" for major in sorted(seen))
             yield Finding(
-                outcome=Outcome.parse("library_mix"), role=Role.REMARK, position=max(seen.values()),
+                outcome=Outcome.parse("library_mix"), role=Role.REMARK, position=max(seen.values()), line=max(seen.values()),
                 text=f"nvidia-{library} is installed for {both}; their files overwrite each other", detail="two_cuda_families",
             )  # fmt: skip
             return

@@ -29,6 +29,7 @@ class Finding:
         outcome: what it proves.
         role: see `signatures.Role`.
         position: order in the run (a line number, or a step); smaller is earlier.
+        line: the line number where it stands in a log; 0 for what a result file, a variable or an exit code says.
         text: the line that proves it, as shown to a person.
         detail: the kind of event in a word.
         advice: what to do, where it is more specific than the outcome's own advice.
@@ -42,6 +43,7 @@ class Finding:
     role: Role
     position: int
     text: str
+    line: int = 0
     detail: str = ""
     advice: str = ""
     conclusion: Conclusion | None = None
@@ -138,6 +140,7 @@ def _finding(line: Line, signature: Signature, names: dict[str, str], block: Tra
         outcome=signature.outcome,
         role=signature.role,
         position=line.number,
+        line=line.number,
         text=line.text,
         detail=signature.detail,
         advice=signature.advice,
@@ -156,6 +159,7 @@ def _unknown_exception(line: Line, block: Traceback) -> Finding:
         outcome=Outcome(name=name),
         role=Role.WRAPPER,
         position=line.number,
+        line=line.number,
         text=line.text,
         detail="exception",
         thread=block.thread,
@@ -168,6 +172,7 @@ def _not_a_number(line: Line) -> Finding:
         outcome=Outcome(name=OutcomeName.NAN_LOSS),
         role=Role.NOTICE,
         position=line.number,
+        line=line.number,
         text=line.text,
         detail="loss_value",
     )

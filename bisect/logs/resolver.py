@@ -72,6 +72,11 @@ def _explain(lines: Sequence[Line], first: int, end: int) -> Explanation:
     missing = bool(_MISSING.search(text)) and not _ASKED_BY_ANOTHER.search(text)
     name = OutcomeName.NOT_PUBLISHED if missing else OutcomeName.RESOLUTION_CONFLICT
     finding = Finding(
-        outcome=Outcome(name=name), role=Role.WRAPPER, position=lines[first].number, text=text, detail="resolver"
+        outcome=Outcome(name=name),
+        role=Role.WRAPPER,
+        position=lines[first].number,
+        line=lines[first].number,
+        text=text,
+        detail="resolver",
     )
     return Explanation(first=first, last=end - 1, finding=finding)

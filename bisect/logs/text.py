@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 WHOLE_CHARACTERS = 1_500_000
 SHAPE_REPEATS = 8
 SHAPE_LENGTH = 120
+WHOLE_LINES = 15_000
 MAX_LINES = 40_000
 TAIL_LINES = 1_500
 LINE_LENGTH = 8_000
@@ -37,7 +38,7 @@ _PREFIX = re.compile(
     | kernel:
     | \[\s*\d+\.\d+\]                                              # dmesg
     | \[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?
-    | [IWEF]\d{4}\s\d\d:\d\d:\d\d(?:\.\d+)?\s+\d+\s+\S+?:\d+\]     # W1129 12:00:01.1 77 torch/_dynamo/x.py:10]
+    | \[?[IWEF]\d{3,4}\s\d\d:\d\d:\d\d(?:\.\d+)?(?:\s+\d+)?\s+\S+?:\d+\]     # W1129 12:00:01.1 77 torch/_dynamo/x.py:10]
     | \[[\w-]{0,20}(?:rank|worker|default|thread|drafter|target|gpu|node|pod)[\s:=_-]?\d+\]:?
     | (?:rank|node|gpu)[\s:=_-]?\d+\s*[:|]
     | \((?:[\w.-]+\s)?(?:pid|rank|ip)=[^)]*\)                       # (TrainWorker pid=1, ip=10.0.0.1)
@@ -76,7 +77,7 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
     characters = 0
     for number, raw in enumerate(_raw_lines(chunks), start=1):
         characters += len(raw)
-        if characters > WHOLE_CHARACTERS:
+        if characters > WHOLE_CHARACTERS or number > WHOLE_LINES:
             tail.append((number, raw))
             if not _is_new(raw, shapes=shapes, num_kept=len(kept)):
                 continue
@@ -93,7 +94,7 @@ def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
         return False
     if len(shapes) > MAX_LINES:
         shapes.clear()
-    if num_kept < MAX_LINES // 2:
+    if num_kept < MAX_LINES * 3 // 4:
         return True
     lowered = raw.lower()
     return any(alarm in lowered for alarm in _ALARMS)

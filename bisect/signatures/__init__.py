@@ -9,9 +9,8 @@ from .install import INSTALL
 from .libraries import LIBRARIES
 from .process import ENDINGS, HANGS, NUMBERS
 from .races import COMPILER, RACES
-from .rule import Role, Signature
+from .rule import NO_DIGITS, Role, Signature
 
-_NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 __all__ = ["TABLE", "Role", "Signature", "first_match"]
 
 TABLE: tuple[Signature, ...] = (
@@ -33,7 +32,7 @@ TABLE: tuple[Signature, ...] = (
 def first_match(text: str) -> tuple[Signature, int, dict[str, str]] | None:
     """The signature that a cleaned line proves, where its match starts, and what the pattern's names caught."""
     lowered = text.lower()
-    for signature in _candidates(lowered.translate(_NO_DIGITS)):
+    for signature in _candidates(lowered.translate(NO_DIGITS)):
         match = signature.search(text, lowered)
         if match is not None:
             return signature, match.start(), {key: value for key, value in match.groupdict().items() if value}
@@ -43,6 +42,4 @@ def first_match(text: str) -> tuple[Signature, int, dict[str, str]] | None:
 @functools.lru_cache(maxsize=4096)
 def _candidates(shape: str) -> tuple[Signature, ...]:
     """The signatures that a line of this shape can match: a log is mostly a few shapes with other numbers."""
-    return tuple(
-        signature for signature in TABLE if any(anchor.translate(_NO_DIGITS) in shape for anchor in signature.anchors)
-    )
+    return tuple(signature for signature in TABLE if any(anchor in shape for anchor in signature.shape_anchors))

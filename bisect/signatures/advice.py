@@ -52,6 +52,16 @@ ADVICE: dict[OutcomeName, str] = {
     OutcomeName.UNKNOWN: "Give more evidence: the whole log, the exit code (--rc), the thread count (--threads), the environment (--env).",
 }
 
+BUILD_FAILURES = frozenset(
+    {
+        OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE, OutcomeName.NESTED_FX, OutcomeName.COMPILE_ERROR,
+        OutcomeName.RECOMPILE_LIMIT, OutcomeName.DENSE_FALLBACK, OutcomeName.CHECKPOINT_MISMATCH,
+        OutcomeName.NUMERIC_MISMATCH, OutcomeName.NAN_LOSS, OutcomeName.OUT_OF_MEMORY, OutcomeName.CUDA_ERROR,
+        OutcomeName.SEGFAULT, OutcomeName.ABORT, OutcomeName.HANG,
+    }
+)  # fmt: skip
+"""What a run can show of the build itself; the rest is the environment, the machine, the network or the harness."""
+
 WITHOUT_THE_FAILURE: dict[OutcomeName, Conclusion] = {
     OutcomeName.HANG: Conclusion.RETRY,
     OutcomeName.DOWNLOAD_FAILED: Conclusion.RETRY,

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..model import Conclusion
 
 
+NO_DIGITS = {ord(digit): None for digit in "0123456789"}
+
+
 class Role(IntEnum):
     """How a line relates to the end of its run; a smaller failure role explains a larger one.
 
@@ -38,6 +41,7 @@ class Signature:
         outcome: what a match proves.
         pattern: searched in a cleaned line (no colours, no time stamps, no rank prefix), ignoring case.
         anchors: lower-case literals, one of which is in every line that the pattern can match; they make scanning cheap.
+        shape_anchors: the same without digits, for a line without its digits.
         source: the public report, manual or source file that shows the wording.
         example: a line that must match, and for which no earlier line of the table does.
         role: see `Role`.
@@ -52,6 +56,7 @@ class Signature:
     outcome: Outcome
     pattern: re.Pattern[str]
     anchors: tuple[str, ...]
+    shape_anchors: tuple[str, ...]
     source: str
     example: str
     role: Role = Role.CAUSE
@@ -92,6 +97,7 @@ def rule(
         outcome=Outcome.parse(outcome),
         pattern=re.compile(pattern, re.IGNORECASE),
         anchors=tuple(anchors.split("|")),
+        shape_anchors=tuple(dict.fromkeys(anchor.translate(NO_DIGITS) for anchor in anchors.split("|"))),
         source=source,
         example=example,
         role=role,

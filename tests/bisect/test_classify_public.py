@@ -30,7 +30,7 @@ def check(expected, *, hunt=None, conclusion=None, secondary=None, **evidence):
     found = classify(Evidence(**evidence))
     assert str(found.outcome) == expected, found
     if conclusion is not None:
-        assert conclude(found, Outcome.parse(hunt) if hunt else None) is Conclusion(conclusion)
+        assert conclude(found, Outcome.parse(hunt or "fx_flag_race")) is Conclusion(conclusion)
     if secondary is not None:
         assert [str(outcome) for outcome in found.secondary] == secondary
     assert found.evidence

@@ -1,0 +1,198 @@
+"""`python -m bisect classify`: files of every make on the way in, one JSON row or one paragraph a file on the way out."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import io
+import json
+import os
+import subprocess
+import sys
+from bisect.commands import classify as command
+from pathlib import Path
+
+import pytest
+
+from envs.errors import UsageError
+
+ROOT = Path(__file__).parents[2]
+FX = "RuntimeError: Detected that you are using FX to symbolically trace a dynamo-optimized function."
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    stdout, stderr = io.StringIO(), io.StringIO()
+    code = command.run(parser.parse_args([str(argument) for argument in arguments]), stdout=stdout, stderr=stderr)
+    assert code == 0
+    assert stderr.getvalue() == ""
+    return stdout.getvalue()
+
+
+def rows(*arguments):
+    return json.loads(run("--json", *arguments))
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(f"step 1 loss 9.1\nException in thread Thread-2:\n{FX}\n")
+    return path
+
+
+def test_a_row_has_the_promised_keys(log):
+    """A script on a cluster that reads the output would break."""
+    (row,) = rows(log, "--rc", 1, "--threads", 3, "--control", "clean")
+
+    assert {"file", "class", "evidence", "conclusion", "secondary", "advice"} <= row.keys()
+    assert (row["file"], row["class"], row["conclusion"]) == (str(log), "fx_flag_race", "bad")
+    assert row["secondary"] == []
+    assert any("line 3" in line for line in row["evidence"])
+
+
+def test_several_files_give_one_row_each_in_their_order(log, tmp_path):
+    """The answer of one file would be read as another's."""
+    empty = tmp_path / "empty.log"
+    empty.write_text("")
+
+    assert [row["class"] for row in rows(log, empty, log)] == ["fx_flag_race", "unknown", "fx_flag_race"]
+
+
+def test_the_text_says_class_proof_meaning_and_what_to_do(log):
+    """A person would have to read JSON."""
+    text = run(log, "--threads", 3)
+
+    assert text.count("\n") == 1
+    assert all(part in text for part in (str(log), "fx_flag_race", FX, "BAD", "Next:"))
+
+
+@pytest.mark.parametrize(
+    "encode",
+    [
+        lambda text: text.encode(),
+        lambda text: gzip.compress(text.encode()),
+        lambda text: text.encode("utf-16"),
+        lambda text: text.encode("utf-8-sig"),
+        lambda text: text.replace("\n", "\r\n").encode(),
+        lambda text: b"\xff\xfe\x00 broken bytes first".replace(b"\xff\xfe", b"\xfe\xfa") + b"\n" + text.encode(),
+    ],
+    ids=["plain", "gzip", "utf-16", "bom", "crlf", "broken bytes"],
+)
+def test_a_log_is_read_in_any_encoding_it_comes_in(tmp_path, encode):
+    """A log redirected on another system, or compressed by a scheduler, would be called unknown."""
+    path = tmp_path / "log"
+    path.write_bytes(encode(f"step 1\n\x1b[31m[rank3]: {FX}\x1b[0m\nstep 2\n"))
+
+    (row,) = rows(path, "--threads", 3)
+
+    assert row["class"] == "fx_flag_race"
+    assert "\x1b" not in json.dumps(row)
+
+
+def test_a_cut_gzip_still_gives_what_it_holds(tmp_path):
+    """The log of a run that was killed while it was compressed would be lost."""
+    path = tmp_path / "log.gz"
+    path.write_bytes(gzip.compress(f"{FX}\n".encode() + os.urandom(100_000))[:-20_000])
+
+    with pytest.raises(UsageError, match="whole gzip"):
+        run(path)
+
+
+def test_binary_garbage_is_unknown_and_asks_for_evidence(tmp_path):
+    """A core dump would be matched by chance."""
+    path = tmp_path / "core"
+    path.write_bytes(os.urandom(200_000))
+
+    (row,) = rows(path)
+
+    assert (row["class"], row["conclusion"]) == ("unknown", "skip")
+    assert "--rc" in row["advice"]
+
+
+def test_a_damaged_result_is_read_as_the_text_it_still_is(tmp_path):
+    """A result cut by a full disk would hide the failure that it names."""
+    text = (ROOT / "tests/golden/train.json").read_text()
+    path = tmp_path / "result.json"
+    path.write_text(text[: text.index("expected") if "expected" in text else len(text) * 2 // 3])
+
+    (row,) = rows(path, "--threads", 3)
+
+    assert row["class"] == "fx_flag_race"
+
+
+def test_a_result_of_a_newer_version_says_so(tmp_path):
+    """A newer file would be unknown without a reason."""
+    path = tmp_path / "result.json"
+    path.write_text('{"schema": 99, "kind": "train", "finished": true}')
+
+    (row,) = rows(path)
+
+    assert row["class"] == "unknown"
+    assert any("99" in line for line in row["evidence"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["no-such-file"], "no such file"),
+        (["."], "cannot read"),
+        (["LOG", "--env", "NOVALUE"], "K=V"),
+        (["LOG", "--expect", "2.11.0"], "torch=VERSION"),
+        (["LOG", "--expect", "numpy=2"], "torch=VERSION"),
+        (["LOG", "--hunt", "no_such_class"], "no outcome"),
+    ],
+)
+def test_bad_input_is_refused_with_its_reason(log, arguments, reason):
+    """A typing error would be a traceback, or an answer to another question."""
+    with pytest.raises(UsageError) as caught:
+        run(*(str(log) if argument == "LOG" else argument for argument in arguments))
+
+    assert reason in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_options_reach_the_question(log, tmp_path):
+    """An option would be taken and ignored."""
+    clean = tmp_path / "clean.log"
+    clean.write_text("torch.__version__ = 2.9.1+cu128\nstep 1/2 loss 9\nstep 2/2 loss 8\n")
+
+    assert rows(log, "--control", "failed")[0]["class"] == "nested_fx"
+    assert rows(log, "--hunt", "hang")[0]["conclusion"] == "skip"
+    assert rows(log, "--hunt", "any")[0]["conclusion"] == "bad"
+    assert rows(clean, "--threads", 3)[0]["conclusion"] == "good"
+    assert rows(clean, "--threads", 3, "--env", "TORCH_COMPILE_DISABLE=1")[0]["class"] == "compile_disabled"
+    assert rows(clean, "--threads", 3, "--expect", "torch=2.11.0")[0]["class"] == "wrong_build"
+    assert rows(clean, "--rc", -11)[0]["class"] == "segfault"
+
+
+@pytest.mark.parametrize(
+    ("secret", "line"),
+    [
+        ("hunter2", "error: Failed to fetch: `https://user:hunter2@index.example/simple/`"),
+        ("hf_abcdefghijkl", "HfHubHTTPError: 401 Client Error for url: https://hf.example with hf_abcdefghijkl"),
+        ("s3cr3t", "requests.exceptions.ProxyError: token=s3cr3t Connection refused"),
+    ],
+)
+def test_secrets_in_a_log_do_not_reach_the_answer(tmp_path, secret, line):
+    """A password would be pasted into an issue with the evidence."""
+    path = tmp_path / "log"
+    path.write_text(line + "\n")
+
+    (row,) = rows(path, "--rc", 1)
+
+    assert row["class"] == "download_failed"
+    assert secret not in json.dumps(row)
+
+
+@pytest.mark.subprocess
+def test_the_command_prints_its_answer_when_started_as_a_module(log):
+    """`python -m bisect` would silently run the standard library's module instead."""
+    done = subprocess.run(
+        [sys.executable, "-m", "bisect", "classify", str(log), "--json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert json.loads(done.stdout)[0]["class"] == "fx_flag_race"
