@@ -161,7 +161,8 @@ def preflight(tag: str, torch_version: str, machine: Machine) -> tuple[Refusal, 
                 outcome="driver_too_old",
                 message=f"{tag} needs an NVIDIA driver of at least {driver_minimum(tag)}, "
                 f"this machine has {machine.driver}",
-                hint=f"this driver can run {', '.join(older[-2:])}" if older else "update the driver",
+                hint=(f"this driver can run {', '.join(older[-2:])}" if older else "install a newer driver")
+                + "; with forward-compatibility libraries set ENVS_ANY_DRIVER=1",
             )
         )
     carried = architectures(tag, torch_version, architecture=machine.architecture)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+# Bytes on disk per byte of wheel: measured 1.75 to 1.80 on the shipped environments, with some room.
+UNPACKED = 1.9
+
 _DONE = re.compile(r"^\s*Downloaded (?P<name>[A-Za-z0-9._-]+)")
 _STARTED = re.compile(r"^\s*Downloading (?P<name>[A-Za-z0-9._-]+) \((?P<number>[\d.]+)\s*(?P<unit>[KMG]?i?B)\)")
 _PREPARED = re.compile(r"^Prepared \d+ packages?")
@@ -37,11 +40,18 @@ class Progress:
         if _PREPARED.match(line):
             self._prepared = True
 
-    def line(self, *, installed: int, elapsed_s: float) -> str:
-        """One line that says what was done, what is left, and about how long that takes."""
+    def line(self, *, unpacking: int, installed: int, elapsed_s: float) -> str:
+        """One line that says what was done, what is left, and about how long that takes.
+
+        Args:
+            unpacking: bytes on disk of what is being downloaded (it is unpacked as it comes).
+            installed: bytes on disk of the environment.
+            elapsed_s: time since the start.
+        """
         total = sum(self._started.values())
-        done = sum(self._started.get(name, 0) for name in self._done)
-        if total and done < total and not self._prepared:
+        finished = sum(self._started.get(name, 0) for name in self._done)
+        if total and finished < total and not self._prepared:
+            done = finished + min(int(unpacking / UNPACKED), total - finished)
             waiting = sorted(set(self._started) - self._done, key=lambda name: -self._started[name])
             return (
                 f"downloaded {_gb(done)} of {_gb(total)}{_left(done, total, elapsed_s)}, now {', '.join(waiting[:3])}"

@@ -49,12 +49,32 @@ def lock_for(definition: spec.Definition, settings: Settings) -> lock.Lock:
     known = known_lock(definition, settings)
     if known is not None:
         return known
-    return lock_now(pinned(definition, settings), settings)
+    exact = pinned(definition, settings)
+    return known_lock(exact, settings) or lock_now(exact, settings)
 
 
 def pinned(definition: spec.Definition, settings: Settings) -> spec.Definition:
-    """The definition with an exact version of torch."""
-    return definition if definition.torch else newest(definition, settings)
+    """The definition with an exact version of torch; offline, the newest one that was resolved here before."""
+    if definition.torch:
+        return definition
+    known = _newest_known(definition, settings) if settings.offline else ""
+    return replace(definition, torch=known) if known else newest(definition, settings)
+
+
+def _newest_known(definition: spec.Definition, settings: Settings) -> str:
+    """Version of the newest torch among the locks that were made here for the definition."""
+    locks = (
+        lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
+        for path in Store(settings.store).resolved("").parent.glob("pylock.*.toml")
+    )
+    versions = [
+        Version(item.version)
+        for found in locks
+        if found.name == definition.name
+        for item in found.distributions
+        if item.name == "torch"
+    ]
+    return max(versions).public if versions else ""
 
 
 def resolved_path(definition: spec.Definition, settings: Settings) -> Path:

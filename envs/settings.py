@@ -30,6 +30,8 @@ class Settings:
         default_index: URL of the index for everything else; empty for uv's own default.
         torch_index: root of PyTorch's wheel indexes, `/cu130/torch/` below it.
         offline: use only what is cached or in the wheelhouse.
+        any_driver: build for a driver that is too old all the same; for machines with forward-compatibility
+            libraries, which a definition names in its environment.
     """
 
     store: Path
@@ -38,15 +40,17 @@ class Settings:
     default_index: str = ""
     torch_index: str = TORCH_INDEX
     offline: bool = False
+    any_driver: bool = False
 
 
 def from_environ(environ: Mapping[str, str]) -> Settings:
-    """Read `ENVS_STORE ENVS_INDEX ENVS_WHEELHOUSE ENVS_DEFAULT_INDEX ENVS_TORCH_INDEX ENVS_OFFLINE`."""
+    """Read the variables ENVS_STORE, _INDEX, _WHEELHOUSE, _DEFAULT_INDEX, _TORCH_INDEX, _OFFLINE and _ANY_DRIVER."""
     settings = Settings(
         store=_store(environ),
         default_index=environ.get("ENVS_DEFAULT_INDEX", ""),
         torch_index=environ.get("ENVS_TORCH_INDEX", TORCH_INDEX).rstrip("/"),
-        offline=environ.get("ENVS_OFFLINE", "") not in ("", "0", "false"),
+        offline=_flag(environ, "ENVS_OFFLINE"),
+        any_driver=_flag(environ, "ENVS_ANY_DRIVER"),
     )
     if environ.get("ENVS_WHEELHOUSE"):
         settings = replace(settings, wheelhouse=_directory(environ["ENVS_WHEELHOUSE"], "ENVS_WHEELHOUSE"))
@@ -81,6 +85,10 @@ def from_arguments(arguments: argparse.Namespace, environ: Mapping[str, str]) ->
     return _with_index(settings, arguments.index or "", "--index")
 
 
+def _flag(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").lower() not in ("", "0", "false", "no")
+
+
 def _store(environ: Mapping[str, str]) -> Path:
     if environ.get("ENVS_STORE"):
         return Path(environ["ENVS_STORE"]).expanduser().absolute()
@@ -92,6 +100,8 @@ def _with_index(settings: Settings, text: str, origin: str) -> Settings:
     """An index given as a directory is a wheelhouse; given as a URL it replaces the variant's index."""
     if not text:
         return settings
+    if text.startswith("file://"):
+        return replace(settings, wheelhouse=_directory(text.removeprefix("file://"), origin))
     if "://" in text:
         return replace(settings, index=text.rstrip("/"))
     return replace(settings, wheelhouse=_directory(text, origin))

@@ -84,11 +84,13 @@ def _install_group(
     ]
     started = time.monotonic()
     next_look = _LOOK_EVERY_S
+    cache = uv_cache_directory()
 
     def watch(elapsed: float) -> bool:
         nonlocal next_look
         if elapsed >= next_look:
-            report(progress.line(installed=size(path), elapsed_s=time.monotonic() - started))
+            unpacking = sum(size(partial) for partial in cache.glob(".tmp*"))
+            report(progress.line(unpacking=unpacking, installed=size(path), elapsed_s=time.monotonic() - started))
             next_look = time.monotonic() - started + _LOOK_EVERY_S
         return False
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import build, fingerprint, lock, machine, resolve, spec, verify
+from envs import backend, build, fingerprint, lock, machine, resolve, spec, verify
 from envs.errors import CannotBuildError, CannotRunError, UsageError
 from envs.store import Store
 
@@ -231,6 +231,34 @@ def test_newest_nightly_and_the_one_of_a_date(places, torch_index):
     assert resolve.newest(newest, places, date="20260215").torch == VERSION
     with pytest.raises(CannotBuildError, match="no nightly of 20260301"):
         resolve.newest(newest, places, date="20260301")
+
+
+def test_newest_nightly_offline(places, torch_index):
+    """Without a network the newest is the newest that was built here."""
+    built(stubs.definition(torch=""), places)
+    stubs.torch(torch_index.project("torch"), "2.12.0.dev20260217+cu130")
+
+    environment = built(stubs.definition(torch=""), replace(places, offline=True))
+
+    assert (environment.fingerprint.torch, environment.cached) == (WHEEL, True)
+    assert built(stubs.definition(torch=""), places).fingerprint.torch == "2.12.0.dev20260217+cu130"
+
+
+def test_driver_too_old_before_the_download(places, torch_index, monkeypatch):
+    """F02: blocked before a byte is downloaded, and the override is named."""
+    old = backend.Machine(architecture="x86_64", glibc="2.36", driver="570.133")
+    monkeypatch.setattr(machine, "ask", lambda: old)
+    resolve.lock_for(stubs.definition(), places)
+    torch_index.requests.clear()
+
+    with pytest.raises(CannotRunError, match="cu130 needs an NVIDIA driver") as caught:
+        built(stubs.definition(), places)
+
+    assert caught.value.outcome == "driver_too_old"
+    assert "ENVS_ANY_DRIVER=1" in caught.value.hint
+    assert torch_index.requests == []
+    assert left_over(places) == []
+    assert built(stubs.definition(), replace(places, any_driver=True)).fingerprint.torch == WHEEL
 
 
 def test_pinned_dependency_that_is_gone(places, torch_index):

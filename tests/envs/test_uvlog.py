@@ -95,17 +95,21 @@ def test_progress_of_a_download():
     progress = Progress(sizes={"torch": 3_000_000_000, "triton": 1_000_000_000}, unpacked=8_000_000_000)
     for line in ("Resolved 2 packages in 1ms", "Downloading torch (2.8GiB)", "Downloading triton (953.7MiB)"):
         progress.see(line)
-    nothing_yet = progress.line(installed=0, elapsed_s=5.0)
+    nothing_yet = progress.line(unpacking=0, installed=0, elapsed_s=5.0)
     progress.see(" Downloaded triton")
 
     assert nothing_yet == "downloaded 0.0 MB of 4.00 GB, now torch, triton"
-    assert progress.line(installed=0, elapsed_s=10.0) == "downloaded 1.00 GB of 4.00 GB, about 30 s left, now torch"
+    half = progress.line(unpacking=int(1.9e9), installed=0, elapsed_s=10.0)
+    over = progress.line(unpacking=10**12, installed=0, elapsed_s=10.0)
+
+    assert half == "downloaded 2.00 GB of 4.00 GB, about 10 s left, now torch"
+    assert over == "downloaded 4.00 GB of 4.00 GB, now torch"
 
 
 def test_progress_of_an_installation():
     """From the cache nothing is downloaded, and the files on disk say how far it is."""
     progress = Progress(sizes={"torch": 3_000_000_000}, unpacked=8_000_000_000)
 
-    assert progress.line(installed=2_000_000_000, elapsed_s=10.0) == (
+    assert progress.line(unpacking=0, installed=2_000_000_000, elapsed_s=10.0) == (
         "installed 2.00 GB of about 8.00 GB, about 30 s left"
     )
