@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from . import backend, interpreter, machine, resolve, uv, venv
+from . import backend, history, interpreter, machine, replay, resolve, uv, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
@@ -98,7 +98,7 @@ def build(
     pinned = replace(definition, torch=_torch_version(lock) or definition.torch)
     python = interpreter.find(lock.pythons, uv=uv.program(), offline=settings.offline)
     pins = lock.select(python.target())
-    digest = pins_digest(pins, interpreter=python.identity)
+    digest = pins_digest(pins, interpreter=python.identity, history=history.identity(definition))
     entry = store.read(digest)
     if entry is not None:
         return _reused(entry, definition, store, started)
@@ -127,7 +127,11 @@ def is_built(what: Definition | Lock, settings: Settings) -> bool:
 
 def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
     """The finished environment of a definition or lock as it lies in the store; asks no network."""
-    lock = resolve.known_lock(what, settings) if isinstance(what, Definition) else what
+    done: tuple[str, ...] = ()
+    if isinstance(what, Definition):
+        lock, done = resolve.known_lock(what, settings), history.identity(what)
+    else:
+        lock = what
     if lock is None:
         return None
     try:
@@ -135,7 +139,7 @@ def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
         pins = lock.select(python.target())
     except (CannotBuildError, CannotRunError):
         return None
-    return Store(settings.store).read(pins_digest(pins, interpreter=python.identity))
+    return Store(settings.store).read(pins_digest(pins, interpreter=python.identity, history=done))
 
 
 def pins_of(directory: Path) -> tuple[Pin, ...]:
@@ -152,8 +156,6 @@ def _refuse_unsupported(definition: Definition) -> None:
         raise CannotRunError(
             f"environments are built on Linux only, this is {platform.system()}", hint="use a container"
         )
-    if definition.history:
-        raise CannotRunError(f"{definition.name} has a history, which is not supported yet", hint="build its base")
     if definition.image:
         raise CannotRunError(f"{definition.name} asks for an image, which is not supported yet", hint="remove `image`")
 
@@ -239,6 +241,9 @@ def _build(
             log=log,
             report=report,
         )
+        if definition.history:
+            replay.replay(definition.history, building / "venv", settings, logs=building / "steps", report=report)
+            replay.forget(building)
         report("asking the environment what it is")
         found = _ask(building, definition, _locked_torch(pins))
         entry = Entry(
@@ -285,6 +290,8 @@ def _ask(building: Path, definition: Definition, locked_torch: str) -> fingerpri
         environment=definition.environment,
     )
     differences = fingerprints.compare(definition, found, locked_torch=locked_torch)
+    if definition.history:  # what it did to torch is what it is for
+        differences = tuple(item for item in differences if item.outcome != "wrong_build")
     if differences:
         raise CannotBuildError(
             f"{definition.name} is not what was asked for: {'; '.join(item.message for item in differences)}",

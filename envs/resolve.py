@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from . import backend, fetch, index, interpreter, lock, spec, uv, uvlog
+from . import backend, fetch, history, index, interpreter, lock, spec, uv, uvlog
 from .errors import CannotBuildError, UsageError
 from .spec import Channel
 from .store import Store
@@ -44,8 +44,9 @@ class _Origin:
 def lock_for(definition: spec.Definition, settings: Settings) -> lock.Lock:
     """The lock of a definition on this machine; resolved by uv when there is none yet.
 
-    A definition without a version of torch takes the newest of its channel.
+    A definition without a version of torch takes the newest of its channel; one with a history has its base's.
     """
+    definition = history.base_of(definition)
     known = known_lock(definition, settings)
     if known is not None:
         return known
@@ -84,6 +85,7 @@ def resolved_path(definition: spec.Definition, settings: Settings) -> Path:
 
 def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | None:
     """The lock that needs no network: committed for a shipped definition, or resolved on this machine before."""
+    definition = history.base_of(definition)
     if not definition.torch:
         return None
     if not (settings.index or settings.wheelhouse):

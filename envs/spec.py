@@ -68,6 +68,7 @@ class HistoryStep:
         cuda: CUDA tag of the swapped-in torch.
         installer: who did it.
         variables: environment variables that stay set from here on (set-env).
+        exclude_newer: upload-time cut-off of what is resolved.
     """
 
     action: Action
@@ -76,6 +77,7 @@ class HistoryStep:
     cuda: str = ""
     installer: Installer = Installer.UV
     variables: tuple[tuple[str, str], ...] = ()
+    exclude_newer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +122,12 @@ def shipped() -> tuple[Definition, ...]:
 
 
 def load(name_or_path: str) -> Definition:
-    """Read a shipped definition by name, or any TOML file by path."""
+    """Read a shipped definition by name, one with a history (`cu128+sglang`), or any TOML file by path."""
+    base, plus, history_name = name_or_path.partition("+")
+    if plus and not name_or_path.endswith(".toml"):
+        from . import history  # noqa: PLC0415  (it builds on this module)
+
+        return history.compose(load(base), history.load(history_name))
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = DIRECTORY / f"{name_or_path}.toml"
@@ -169,6 +176,13 @@ def with_torch(definition: Definition, *, version: str, cuda: str = "") -> Defin
     )
     _check_torch(derived, f"torch {version}")
     return derived
+
+
+def steps(tables: object, *, origin: str) -> tuple[HistoryStep, ...]:
+    """The steps of a history from its TOML tables."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise UsageError(f"{origin}: steps must be tables ([[steps]])")
+    return tuple(_Reader(table, f"{origin}: step {number}").step() for number, table in enumerate(tables, start=1))
 
 
 def _unknown_definition(name: str) -> UsageError:
@@ -262,7 +276,7 @@ class _Reader:
         )
 
     def step(self) -> HistoryStep:
-        self._refuse_unknown(("action", "packages", "torch", "cuda", "installer", "variables"))
+        self._refuse_unknown(("action", "packages", "torch", "cuda", "installer", "variables", "exclude_newer"))
         return HistoryStep(
             action=self._choice("action", Action, None),
             packages=self._texts("packages"),
@@ -270,6 +284,7 @@ class _Reader:
             cuda=self._text("cuda"),
             installer=self._choice("installer", Installer, Installer.UV),
             variables=self._pairs("variables"),
+            exclude_newer=self._cutoff(),
         )
 
     def _refuse_unknown(self, known: Sequence[str]) -> None:

@@ -1,0 +1,148 @@
+"""Carries the steps of a history out in an environment that was just built, one log and one freeze a step.
+
+uv and pip resolve differently, so each step names its installer. What cannot be resolved today (a pin that was
+deleted since) is CannotBuildError with the reason: it says nothing about torch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from . import backend, history, process, uv, uvlog
+from .errors import CannotBuildError
+from .spec import Action, Installer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from .errors import ToolError
+    from .settings import Settings
+    from .spec import HistoryStep
+
+PIP = "pip==26.1"
+"""The pip that carries out pip's steps. It stays outside the environment."""
+
+
+def replay(
+    steps: Sequence[HistoryStep], environment: Path, settings: Settings, *, logs: Path, report: Callable[[str], None]
+) -> None:
+    """Carry out every step in order.
+
+    Args:
+        steps: what to do.
+        environment: the virtual environment.
+        settings: where packages come from.
+        logs: directory that gets `NN-action.log` and `NN-freeze.txt` of every step.
+        report: gets a line a step.
+
+    Raises:
+        CannotBuildError: a step cannot be resolved, downloaded or installed; `outcome` says which.
+    """
+    logs.mkdir()
+    for number, step in enumerate(steps, start=1):
+        report(f"step {number} of {len(steps)}: {history.describe(step)}")
+        log = logs / f"{number:02d}-{step.action}.log"
+        log.write_text(f"# {history.describe(step)}\n", encoding="utf-8")
+        _carry_out(step, environment, settings, log=log)
+        code, text = uv.run(["pip", "freeze", "--python", _python(environment)], log=logs / f"{number:02d}-freeze.txt")
+        if code != 0:
+            raise uvlog.explain(text, subject=f"the environment is unreadable after step {number}")
+
+
+def _carry_out(step: HistoryStep, environment: Path, settings: Settings, *, log: Path) -> None:
+    match step.action:
+        case Action.INSTALL | Action.UNINSTALL | Action.SWAP:
+            verb = "uninstall" if step.action is Action.UNINSTALL else "install"
+            wanted = (f"torch=={step.torch}",) if step.action is Action.SWAP else step.packages
+            code, text = _installer(step, verb, wanted, environment, settings=settings, log=log)
+            if code != 0:
+                raise _explained(text, step, wanted)
+        case Action.WIPE_CACHE:
+            for cache in ("home", "caches"):
+                shutil.rmtree(environment.parent / cache, ignore_errors=True)
+        case Action.SET_ENV:
+            pass  # part of the definition's environment: every process gets it
+
+
+def _installer(
+    step: HistoryStep, verb: str, wanted: Sequence[str], environment: Path, *, settings: Settings, log: Path
+) -> tuple[int, str]:
+    indexes = uv.index_arguments(settings, torch_index=_torch_index(step, settings))
+    if step.installer is Installer.PIP:
+        return _pip(verb, wanted, environment, indexes, cutoff=step.exclude_newer, log=log)
+    arguments = ["pip", verb, "--python", _python(environment), *wanted]
+    if verb == "install":
+        cutoff = ["--exclude-newer", step.exclude_newer] if step.exclude_newer else []
+        arguments += [*indexes, *cutoff, "--only-binary", ":all:"]
+    return uv.run(arguments, log=log)
+
+
+def _torch_index(step: HistoryStep, settings: Settings) -> str:
+    """Where a swap's torch comes from: PyTorch's index, unless the default one serves it as that variant."""
+    if step.action is not Action.SWAP or backend.default_variant(step.torch) == step.cuda:
+        return ""
+    return settings.index or f"{settings.torch_index}/{backend.index_path(step.cuda, nightly='dev' in step.torch)}"
+
+
+def _pip(
+    verb: str, wanted: Sequence[str], environment: Path, indexes: Sequence[str], *, cutoff: str, log: Path
+) -> tuple[int, str]:
+    """Run a pip of our own against the environment, which needs none."""
+    own = environment.parent / "pip"
+    if not own.exists():
+        for arguments in (["venv", "--quiet", str(own)], ["pip", "install", "--python", _python(own), PIP]):
+            code, text = uv.run(arguments, log=log)
+            if code != 0:
+                return code, text
+    arguments = ["--python", _python(environment), "--no-input", "--disable-pip-version-check", verb]
+    if verb == "install":
+        arguments += ["--only-binary", ":all:", *(_for_pip(word) for word in indexes)]
+        arguments += ["--uploaded-prior-to", cutoff] if cutoff else []
+    else:
+        arguments.append("--yes")
+    done = process.run(
+        [_python(own), "-m", "pip", *arguments, *wanted],
+        cwd=log.parent,
+        env=process.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull),)),
+        output=log,
+    )
+    return done.returncode, log.read_text(encoding="utf-8", errors="replace")
+
+
+def _for_pip(word: str) -> str:
+    """An option of uv as pip spells it."""
+    return {"--default-index": "--index-url", "--offline": "--no-index"}.get(word, word)
+
+
+def forget(building: Path) -> None:
+    """Remove what the steps needed and the environment does not."""
+    shutil.rmtree(building / "pip", ignore_errors=True)
+
+
+def _explained(log: str, step: HistoryStep, wanted: Sequence[str]) -> ToolError:
+    """Why a step failed. A pin of something else that is gone is a conflict, not a build that was never there."""
+    error = uvlog.explain(log, subject=f"cannot {history.describe(step)}")
+    asked = {canonicalize_name(Requirement(text).name) for text in wanted}
+    missing = {canonicalize_name(name) for name in _MISSING.findall(log)}
+    if error.outcome == "not_published" and missing and not missing & asked:
+        return CannotBuildError(
+            error.message,
+            hint=f"a pinned dependency ({', '.join(sorted(missing))}) is no longer on the index: "
+            "this says nothing about torch",
+            outcome="resolution_conflict",
+        )
+    return error
+
+
+_MISSING = re.compile(r"(?:no version of|No matching distribution found for)\s+([A-Za-z0-9._-]+?)(?:\[[^]]*\])?==")
+
+
+def _python(environment: Path) -> str:
+    return str(environment / "bin" / "python")

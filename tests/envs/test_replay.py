@@ -1,0 +1,131 @@
+"""Histories carried out for real: the real uv and pip, an index on loopback, wheels that share paths."""
+
+from dataclasses import replace
+
+import pytest
+
+from envs import build, history, verify
+from envs.errors import CannotBuildError
+from envs.spec import Action, HistoryStep, Installer
+
+from . import stubs
+
+pytestmark = [pytest.mark.uv, pytest.mark.socket]
+
+VERSION = "2.12.0.dev20260215"
+WHEEL = f"{VERSION}+cu130"
+LIBRARY = "nvidia/cudnn/lib/libcudnn.so.9"
+
+
+@pytest.fixture
+def torch_index(tmp_path):
+    index = stubs.Index(tmp_path / "torch-index", hashes=False)
+    stubs.torch(index.project("torch"), WHEEL, requires=["nvidia-cudnn-cu13"])
+    with stubs.serving(index):
+        yield index
+
+
+@pytest.fixture
+def default_index(tmp_path):
+    """A serving package that wants another torch and the other CUDA major's cuDNN, at the same path."""
+    index = stubs.Index(tmp_path / "default-index")
+    stubs.torch(index.project("torch"), "2.9.1", cuda="12.8", requires=["nvidia-cudnn-cu12"])
+    stubs.wheel(index.project("nvidia-cudnn-cu13"), "nvidia-cudnn-cu13", "9.19", files={LIBRARY: "thirteen"})
+    stubs.wheel(index.project("nvidia-cudnn-cu12"), "nvidia-cudnn-cu12", "9.10", files={LIBRARY: "twelve"})
+    files = {"cutlass/__init__.py": "", "dsl.pth": "import sys"}
+    stubs.wheel(index.project("nvidia-cutlass-dsl"), "nvidia-cutlass-dsl", "4.3.5", files=files)
+    requires = ["torch==2.9.1", "nvidia-cutlass-dsl"]
+    stubs.wheel(index.project("serving"), "serving", "1.0", requires=requires)
+    stubs.wheel(index.project("gone"), "gone", "1.0", requires=["deleted-pin==0.1.0b15"])
+    stubs.wheel(index.project("deleted-pin"), "deleted-pin", "0.2")
+    stubs.wheel(index.project("leaf"), "leaf", "2.0")
+    with stubs.serving(index):
+        yield index
+
+
+@pytest.fixture
+def places(tmp_path, torch_index, default_index, monkeypatch):
+    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
+    return stubs.places(tmp_path, index=torch_index.url, default_index=default_index.url)
+
+
+def install(*packages, **more):
+    return HistoryStep(action=Action.INSTALL, packages=packages, **more)
+
+
+def built(places, *steps):
+    base = stubs.definition()
+    definition = replace(base, name=f"{base.name}+told", history=steps, exclude_newer="")
+    return build.build(definition, places, report=[].append)
+
+
+def test_what_a_serving_package_leaves_behind_is_there_and_found(places):
+    """Installed and uninstalled is not clean: its torch, its leftovers, and a library deleted under another name."""
+    clean = built(places)
+    uninstall = HistoryStep(action=Action.UNINSTALL, packages=("serving", "nvidia-cudnn-cu12"))
+
+    dirty = built(places, install("serving"), uninstall)
+
+    assert dirty.digest != clean.digest
+    assert dirty.fingerprint.torch == "2.9.1"
+    names = {entry.partition("==")[0] for entry in dirty.fingerprint.distributions}
+    assert "nvidia-cutlass-dsl" in names
+    assert "serving" not in names
+    found = verify.verify(dirty.path / "venv", pins=build.pins_of(dirty.path))
+    kinds = {(finding.kind, finding.path.rpartition("/")[2]) for finding in found.findings}
+    assert ("missing", "libcudnn.so.9") in kinds
+    assert ("pth", "dsl.pth") in kinds
+    assert ("unexpected", "nvidia-cutlass-dsl") in kinds
+
+
+def test_both_cuda_majors_own_one_library_while_it_is_installed(places):
+    """The second wheel overwrites the first one's file, and no freeze shows it."""
+    dirty = built(places, install("serving"))
+
+    doubly = [item for item in verify.verify(dirty.path / "venv").findings if item.kind == "doubly_owned"]
+
+    assert [item.path.rpartition("/")[2] for item in doubly] == ["libcudnn.so.9"]
+    assert set(doubly[0].owners) == {"nvidia-cudnn-cu12==9.10", "nvidia-cudnn-cu13==9.19"}
+
+
+def test_the_base_is_never_touched(places):
+    """A history would contaminate the clean arm it is compared with."""
+    clean = built(places)
+
+    built(places, install("serving"))
+
+    assert verify.verify(clean.path / "venv", pins=build.pins_of(clean.path)).ok
+
+
+def test_every_step_keeps_its_log_and_what_was_installed_after_it(places):
+    """Without them nobody can say which step replaced torch."""
+    dirty = built(places, install("serving"), HistoryStep(action=Action.WIPE_CACHE))
+
+    steps = {path.name: path.read_text() for path in (dirty.path / "steps").iterdir()}
+
+    assert {"01-install.log", "01-freeze.txt", "02-wipe-cache.log", "02-freeze.txt"} == set(steps)
+    assert "torch==2.9.1" in steps["01-freeze.txt"]
+    assert "serving" in steps["01-install.log"]
+
+
+def test_a_step_that_cannot_be_resolved_leaves_nothing(places):
+    """A pin that was deleted since is `cannot build` with its name, and no half-made environment."""
+    with pytest.raises(CannotBuildError) as caught:
+        built(places, install("gone"))
+
+    assert caught.value.outcome == "resolution_conflict"
+    assert "deleted-pin" in caught.value.message
+    assert not list((places.store / "building").glob("*"))
+
+
+@pytest.mark.network
+def test_pip_carries_its_steps_out_too(places, monkeypatch):
+    """pip resolves differently, so a history says who installed; pip itself stays outside the environment."""
+    monkeypatch.setattr("envs.replay.PIP", "pip")
+
+    dirty = built(places, install("serving", installer=Installer.PIP))
+
+    names = {entry.partition("==")[0] for entry in dirty.fingerprint.distributions}
+    assert "serving" in names
+    assert "pip" not in names
+    assert history.describe(install("serving", installer=Installer.PIP)) == "install serving with pip"
