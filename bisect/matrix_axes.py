@@ -24,6 +24,7 @@ import re
 import tomllib
 from dataclasses import dataclass, field, fields, replace
 from itertools import product
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
@@ -71,6 +72,16 @@ class Axes:
     rules: Rules = field(default_factory=Rules)
     exclude: tuple[tuple[tuple[str, str], ...], ...] = ()
 
+    @property
+    def origins(self) -> dict[str, str]:
+        """Each build's name in the cells, and what the file says: a definition, its path, or a version."""
+        return {build_name(build): build for build in self.builds}
+
+
+def build_name(build: str) -> str:
+    """`envs/my-cluster.toml` is called `my-cluster` in every cell; other builds are called what they are."""
+    return PurePath(build).stem if build.endswith(".toml") else build
+
 
 def parse_axes(text: str, *, shipped: Sequence[str], source: str = "the axes file") -> Axes:
     """Read the TOML; UsageError for an unknown key (with the nearest known one) or a value of the wrong kind."""
@@ -106,7 +117,7 @@ def parse_budget(text: str) -> Budget:
 
 def span(axes: Axes, template: CellKey) -> tuple[CellKey, ...]:
     """Every cell that the axes ask for, the current build's first, on the machine that the template describes."""
-    builds = sorted(axes.builds, key=lambda build: build != axes.current)
+    builds = sorted(axes.origins, key=lambda build: build != axes.current)
     keys = (
         replace(template, build=build, history=history, workaround=workaround, cache=cache)
         for build, history, workaround, cache in product(builds, axes.histories, axes.workarounds, axes.caches)
@@ -125,14 +136,17 @@ def _checked(axes: Axes, source: str) -> Axes:
             raise UsageError(f"{source}: {name} is empty", hint=f"leave {name} out, or name at least one")
         if len(set(values)) != len(values):
             raise UsageError(f"{source}: {name} names something twice: {', '.join(values)}")
+    if len(axes.origins) != len(axes.builds):
+        raise UsageError(f"{source}: two builds have the same name", hint="rename one of the definition files")
     for cache in axes.caches:
         if cache not in _CACHES:
             raise UsageError(f"{source}: no such cache state: {cache!r}", hint=f"one of {', '.join(_CACHES)}")
-    if axes.current and axes.current not in axes.builds:
+    current = build_name(axes.current or axes.builds[0])
+    if current not in axes.origins:
         raise UsageError(
-            f"{source}: current = {axes.current!r} is not among the builds", hint=f"one of {', '.join(axes.builds)}"
+            f"{source}: current = {axes.current!r} is not among the builds", hint=f"one of {', '.join(axes.origins)}"
         )
-    return axes if axes.current else replace(axes, current=axes.builds[0])
+    return replace(axes, current=current)
 
 
 def _expanded(builds: Sequence[str], shipped: Sequence[str]) -> tuple[str, ...]:

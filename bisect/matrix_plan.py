@@ -86,17 +86,17 @@ def prepare(axes: Axes, settings: Settings, *, here: backend.Machine, common: Ce
     rooms: dict[str, Room] = {}
     for key in keys:
         if key.environment not in rooms:
-            rooms[key.environment] = _room(key, settings, here)
+            rooms[key.environment] = _room(key, axes.origins[key.build], settings, here)
     profile = preflight.needs_gpu(axes.profile, here)
     cells = tuple(_cell(key, rooms[key.environment], profile) for key in keys)
     return Prepared(cells=cells, rooms=rooms, points=_points(keys, rooms))
 
 
-def definition_of(key: CellKey) -> spec.Definition | Blocked:
-    """The definition of a cell's environment: a shipped one, a file, or a version (`2.14.1+cu130`)."""
-    version = _version(key.build)
+def definition_of(key: CellKey, origin: str) -> spec.Definition | Blocked:
+    """The definition of a cell's environment; `origin` is a shipped one, a file, or a version (`2.14.1+cu130`)."""
+    version = _version(origin)
     if version is None:
-        return _load(key)
+        return _load(key, origin)
     if key.history != "clean":
         return Blocked(
             state=State.CANNOT_BUILD,
@@ -113,19 +113,19 @@ def definition_of(key: CellKey) -> spec.Definition | Blocked:
     return spec.with_torch(spec.load(_BASE), version=version.public, cuda=version.local or "")
 
 
-def _load(key: CellKey) -> spec.Definition | Blocked:
+def _load(key: CellKey, origin: str) -> spec.Definition | Blocked:
     """A build that is not defined is a mistake in the axes; a history that its base does not have is a blocked cell."""
+    base = spec.load(origin)
     if key.history == "clean":
-        return spec.load(key.build)
-    spec.load(key.build)
+        return base
     try:
         return spec.load(key.environment)
     except UsageError as error:
         return Blocked(state=State.CANNOT_BUILD, reason=error.message, unblock=error.hint)
 
 
-def _room(key: CellKey, settings: Settings, here: backend.Machine) -> Room:
-    definition = definition_of(key)
+def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) -> Room:
+    definition = definition_of(key, origin)
     if isinstance(definition, Blocked):
         return Room(definition=None, blocked=definition)
     blocked = preflight.cannot_run(definition, here)

@@ -8,6 +8,7 @@ DIR/matrix.*        the reports: html, md, txt, json, xml (JUnit)
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -94,7 +95,7 @@ class MatrixDirectory:
         runs = self.path / "runs"
         runs.mkdir(exist_ok=True)
         used = [int(entry.name[:4]) for entry in runs.iterdir() if entry.name[:4].isdigit()]
-        return runs / f"{max(used, default=0) + 1:04d}-{name}"
+        return runs / f"{max(used, default=0) + 1:04d}-{re.sub(r'[^A-Za-z0-9._+=-]', '_', name)}"
 
     def relative(self, run: Path) -> str:
         """A run directory as the reports name it."""

@@ -27,6 +27,7 @@ from .driver import Event, Search, State
 from .engine import next_step
 from .executor import LocalRunner
 from .files import make_run_directory, refuse_used, write_atomically
+from .html import search_page
 from .journal import FILE_NAME, Journal, read
 from .model import Conclusion, Problem
 from .plan import left_of, make_plan
@@ -347,10 +348,11 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
 
 
 def write_reports(report: Report, directory: Path) -> None:
-    """Write the report beside the journal: for scripts, for a terminal, for an issue."""
+    """Write the report beside the journal: for scripts, for a terminal, for an issue, for a browser."""
     write_atomically(directory / "report.json", json.dumps(as_json(report), indent=1) + "\n")
     write_atomically(directory / "report.txt", render(report) + "\n")
     write_atomically(directory / "report.md", markdown(report) + "\n")
+    write_atomically(directory / "report.html", search_page(report))
 
 
 def directory_of(args: argparse.Namespace, what: str) -> Path:

@@ -76,6 +76,7 @@ def test_sixty_nightlies_with_everything_that_goes_wrong(tmp_path):
     assert "only win_amd64" in reasons[version(9)]
     skipped = {item["candidate"] for item in verdict["skipped"]}
     assert skipped <= {version(NO_IMPORT), version(NO_INSTALL)}
+    assert "Where the change is" in (out / "report.html").read_text()
     built = [entry["candidate"] for entry in journal(out) if entry.get("event") == "built"]
     assert len(built) == len(set(built))
 
