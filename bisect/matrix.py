@@ -81,6 +81,10 @@ RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 DEGRADED = frozenset({OutcomeName.DENSE_FALLBACK, OutcomeName.RECOMPILE_LIMIT})
 
 
+CLEAN = "clean"
+"""The history of an environment to which nothing was done after it was built."""
+
+
 @cache
 def outcome_name(text: str) -> OutcomeName:
     """The name in a spelled outcome. Cached: a matrix asks for the same few thousands of times."""
@@ -107,7 +111,7 @@ class CellKey:
 
     build: str
     lock: str = ""
-    history: str = "clean"
+    history: str = CLEAN
     workaround: str = "none"
     cache: str = "cold"
     profile: str = "smoke"
@@ -126,7 +130,7 @@ class CellKey:
     @property
     def environment(self) -> str:
         """Name of the environment, history included (`cu128+sglang`)."""
-        return self.build if self.history == "clean" else f"{self.build}+{self.history}"
+        return self.build if self.history == CLEAN else f"{self.build}+{self.history}"
 
     @property
     def question(self) -> tuple[str, str, str, str, str]:

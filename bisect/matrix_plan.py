@@ -18,7 +18,7 @@ from envs.build import Estimate, estimate, is_built
 from envs.errors import CannotBuildError, CannotRunError, ToolError, UsageError
 
 from . import preflight
-from .matrix import Blocked, Cell, CellKey, State
+from .matrix import CLEAN, Blocked, Cell, CellKey, State
 from .matrix_axes import Axes, span
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def definition_of(key: CellKey, origin: str) -> spec.Definition | Blocked:
     version = _version(origin)
     if version is None:
         return _load(key, origin)
-    if key.history != "clean":
+    if key.history != CLEAN:
         return Blocked(
             state=State.CANNOT_BUILD,
             reason="a build given as a version has no histories",
@@ -116,7 +116,7 @@ def definition_of(key: CellKey, origin: str) -> spec.Definition | Blocked:
 def _load(key: CellKey, origin: str) -> spec.Definition | Blocked:
     """A build that is not defined is a mistake in the axes; a history that its base does not have is a blocked cell."""
     base = spec.load(origin)
-    if key.history == "clean":
+    if key.history == CLEAN:
         return base
     try:
         return spec.load(key.environment)

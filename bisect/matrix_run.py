@@ -17,7 +17,7 @@ from envs.build import build
 from envs.errors import CannotBuildError, CannotRunError
 
 from .judge import classify_train, control_verdict, train_result
-from .matrix import RACES, Blocked, Cell, CellKey, CellRun, State, with_block, with_run
+from .matrix import CLEAN, RACES, Blocked, Cell, CellKey, CellRun, State, with_block, with_run
 from .matrix_measure import cell_run
 from .matrix_plan import Prepared, from_error
 from .matrix_report import HazardAnswer
@@ -100,7 +100,6 @@ class MatrixRun:
     _order: int = 0
     _build_s: dict[str, float] = field(default_factory=dict)
     _built: dict[str, Environment] = field(default_factory=dict)
-    _controls: dict[str, str] = field(default_factory=dict)
     _probed: set[str] = field(default_factory=set)
 
     def run(self) -> None:
@@ -114,7 +113,9 @@ class MatrixRun:
                 self._measure(choice, built)
 
     def _next(self) -> Choice | None:
-        return next_choice(self.cells, self.axes.rules, build_s=self._build_s, session=self.session)
+        return next_choice(
+            self.cells, self.axes.rules, build_s=self._build_s, session=self.session, current=self.axes.current
+        )
 
     def _affords(self, choice: Choice) -> bool:
         """Whether the next run still fits; the first one always does when there is any budget at all."""
@@ -182,12 +183,15 @@ class MatrixRun:
         )
 
     def _control(self, key: CellKey, built: Environment) -> str:
-        if key.environment not in self._controls:
-            self.say(f"{key.environment}: control, the same run with one drafter thread")
-            directory = self.directory.new_run(f"{key.environment}-control")
-            record = self._run(built, self._request(key, extra=("--threads", "1")), directory)
-            self._controls[key.environment] = control_verdict(record)
-        return self._controls[key.environment]
+        known = self.directory.control(key)
+        if known is not None:
+            return known
+        self.say(f"{key.environment}: control, the same run with one drafter thread")
+        directory = self.directory.new_run(f"{key.environment}-control")
+        record = self._run(built, self._request(key, extra=("--threads", "1")), directory)
+        verdict = control_verdict(record)
+        self.directory.add_control(key, run=self.directory.relative(directory), verdict=verdict)
+        return verdict
 
     def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
         """One run, without its compile caches afterwards: they are large, and no evidence."""
@@ -219,10 +223,10 @@ class MatrixRun:
         )
 
     def _probe_hazards(self, key: CellKey, built: Environment) -> None:
-        """The deterministic probes, once an environment; an earlier answer counts where its key is equal."""
+        """The deterministic probes, once a build, in its clean environment; an earlier equal one counts."""
         identity = (key.lock, key.benchmark, key.machine)
         known = {(run.lock, run.benchmark, run.machine) for run in self.directory.hazards()}
-        if not self.axes.hazards or identity in known or key.environment in self._probed:
+        if not self.axes.hazards or key.history != CLEAN or identity in known or key.environment in self._probed:
             return
         self._probed.add(key.environment)
         directory = self.directory.new_run(f"{key.environment}-hazards")

@@ -5,6 +5,9 @@ var / (a + b + 1). An untested cell is worth 0.0625, after one clean run 0.021, 
 looked at once before any is repeated, and a cell that sometimes fails is repeated before one that never does. What
 it costs: the seconds of the run, plus its environment's building shared among the cells that wait for it.
 
+Once every cell was looked at, the cells that would settle the recommendation come first: those of the way forward
+that is nearest to being acceptable.
+
 No memory: the answer follows from the cells alone, so a killed matrix goes on where it was.
 """
 
@@ -16,6 +19,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from .matrix_state import Assessment, View, assess, runs_wanted
+from .recommend import leading
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,8 +47,13 @@ class Plan:
     seconds: float
 
 
-def next_choice(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], session: str) -> Choice | None:
-    """The next run, or None when every cell is good enough. `build_s`: seconds to make an environment not built yet."""
+def next_choice(
+    cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], session: str, current: str = ""
+) -> Choice | None:
+    """The next run, or None when every cell is good enough.
+
+    `build_s`: seconds to make each environment that is not built yet; `current`: the build in use today.
+    """
     view = assess(cells, rules)
     waiting = [entry for entry in view.assessments if not entry.is_settled]
     if not waiting:
@@ -59,8 +68,16 @@ def next_choice(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, fl
         cost = expected_seconds(entry.cell, cells) + build_s.get(environment, 0.0) / sharing[environment]
         return run_value(entry) / cost
 
-    best = max(waiting, key=value_per_second)
+    best = max(_decisive(view, waiting, current=current) or waiting, key=value_per_second)
     return Choice(cell=best.cell, reason=_reason(best))
+
+
+def _decisive(view: View, waiting: Sequence[Assessment], *, current: str) -> list[Assessment]:
+    """The waiting cells that would settle the recommendation, once every cell was looked at."""
+    if any(not entry.cell.runs for entry in waiting):
+        return []
+    wanted = {entry.cell.key for entry in leading(view, current=current, machine=waiting[0].cell.key.machine)}
+    return [entry for entry in waiting if entry.cell.key in wanted]
 
 
 def run_value(entry: Assessment) -> float:

@@ -13,6 +13,7 @@ The rules, in the order in which they are asked (the first that fits names the s
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 STALL_SHARE = 0.25
 """Share of the steady time in stalls, above the baseline's, from which a cell is degraded."""
+LONG_RUN = 30
+"""Steady steps a thread from which the baseline's own stalls are degradation, not a short run's last compilations."""
 CONFOUNDERS = ("attention", "backend", "dtype", "native_overrides", "threads", "warmed_in_main")
 """Facts of a run that explain a difference in throughput without any difference in torch."""
 
@@ -232,20 +235,24 @@ def _degradation(cell: Cell, baseline: Cell | None) -> str:
                 return text
         if run.dense_calls:
             return "dense_fallback"
-    stalls = _worst_stalls(cell)
-    allowed = _worst_stalls(baseline) if baseline is not None and baseline.key != cell.key else None
-    share = STALL_SHARE + (allowed.share if allowed is not None else 0.0)
-    if stalls is None or stalls.share < share:
+    share, worst = _stalled(cell)
+    if baseline is None or baseline.key == cell.key:
+        long_enough = all(steady_steps(run) >= LONG_RUN for run in cell.telling)
+        limit = STALL_SHARE if long_enough else math.inf
+    else:
+        limit = STALL_SHARE + _stalled(baseline)[0]
+    if worst is None or share < limit:
         return ""
-    return (
-        f"recompile stalls: {stalls.count} of {stalls.steps} steps up to {stalls.longest_s:.2g} s "
-        f"against {stalls.median_s:.2g} s"
-    )
+    stalls = f"{worst.count} of {worst.steps} steps up to {worst.longest_s:.2g} s, not {worst.median_s:.2g} s"
+    return f"recompile stalls: {stalls}"
 
 
-def _worst_stalls(cell: Cell) -> Stalls | None:
-    found = [stalls for run in cell.telling if (stalls := stalls_of(run)) is not None]
-    return max(found, key=lambda stalls: stalls.share, default=None)
+def _stalled(cell: Cell) -> tuple[float, Stalls | None]:
+    """The median over the runs of the share of steady time spent in stalls, and the worst run's stalls."""
+    found = [stalls_of(run) for run in cell.telling if run.traces]
+    shares = [stalls.share if stalls is not None else 0.0 for stalls in found]
+    worst = max((stalls for stalls in found if stalls is not None), key=lambda stalls: stalls.share, default=None)
+    return (median(shares) if shares else 0.0), worst
 
 
 def _notes(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:

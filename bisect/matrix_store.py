@@ -64,6 +64,7 @@ class MatrixDirectory:
         source = str(journal)
         self._ran = [parse_run_entry(entry, source) for entry in self._journal.contents.of("ran")]
         self._hazards = [_hazard_run(entry) for entry in self._journal.contents.of("hazards")]
+        self._controls = {tuple(entry["of"]): str(entry["verdict"]) for entry in self._journal.contents.of("control")}
 
     def close(self) -> None:
         """Give the directory back."""
@@ -111,6 +112,15 @@ class MatrixDirectory:
         self._journal.append("hazards", **asdict(run))
         self._hazards.append(run)
 
+    def control(self, key: CellKey) -> str | None:
+        """What the run with one thread did in this cell's environment: `clean` or `failed`; None before it was made."""
+        return self._controls.get(_control_of(key))
+
+    def add_control(self, key: CellKey, *, run: str, verdict: str) -> None:
+        """Write down what the run with one thread did."""
+        self._journal.append("control", of=_control_of(key), run=run, verdict=verdict)
+        self._controls[_control_of(key)] = verdict
+
     def keep_axes(self, text: str) -> None:
         """The axes as asked for, for `--resume`."""
         write_atomically(self.path / "axes.toml", text)
@@ -125,6 +135,11 @@ class MatrixDirectory:
             ("matrix.html", page),
         ):
             write_atomically(self.path / name, text)
+
+
+def _control_of(key: CellKey) -> tuple[str, ...]:
+    """A control serves every cell of its environment, with the same benchmark and profile on the same machine."""
+    return (key.environment, key.lock, key.benchmark, key.profile, *key.machine)
 
 
 def _is_current(key: CellKey, cells: Sequence[Cell]) -> bool:

@@ -124,7 +124,7 @@ def mebibytes(size: int | None) -> float | None:
 
 def _terminal_machine(report: Report, machine: Machine) -> list[str]:
     recommendation = dict(report.recommendations)[machine]
-    rows = [_row(entry, str) for entry in report.view.on(machine)]
+    rows = [_row(entry, _short) for entry in report.view.on(machine)]
     table = tabulate(rows, headers=_HEADERS, tablefmt="simple", disable_numparse=True)
     return [
         recommendation.sentence,
@@ -221,6 +221,12 @@ def _change_row(change: Change) -> tuple[str, ...]:
 def _legend(report: Report) -> str:
     used = dict.fromkeys(entry.state for entry in report.view.assessments)
     return _list([f"{state.value}: {MEANINGS[state]}" for state in used])
+
+
+def _short(text: str) -> str:
+    """At most 52 characters on one line: the whole of it is in the other reports."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 52 else f"{flat[:50]}.."
 
 
 def _bullets(title: str, items: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from .intervals import clean_runs_needed
-from .matrix import State
+from .matrix import CLEAN, State
 from .matrix_factors import BAD
 from .matrix_state import format_ratio
 
@@ -82,8 +82,7 @@ class Recommendation:
 
 def recommend(view: View, *, current: str, machine: Machine, leaks: Sequence[tuple[str, str]] = ()) -> Recommendation:
     """Apply the rules to the cells of one machine. `leaks`: (build, hazard) pairs that a hazard probe proved open."""
-    entries = view.on(machine)
-    ways = [judge(entries, build, workaround, view.rules) for build, workaround in _pairs(entries)]
+    ways = ways_on(view, machine)
     others = [way for way in ways if way.build != current]
     mine = [way for way in ways if way.build == current]
     acceptable = [way for way in others if way.standing is Standing.ACCEPTABLE]
@@ -94,10 +93,38 @@ def recommend(view: View, *, current: str, machine: Machine, leaks: Sequence[tup
     return _undecided(current, ways, view.rules)
 
 
+def ways_on(view: View, machine: Machine) -> list[Way]:
+    """Every build with every workaround on one machine, judged, in the order of the axes."""
+    entries = view.on(machine)
+    return [judge(entries, build, workaround, view.rules) for build, workaround in _pairs(entries)]
+
+
+def leading(view: View, *, current: str, machine: Machine) -> tuple[Assessment, ...]:
+    """The open cells of the way that is nearest to being acceptable; none while another one is, or all are out."""
+    others = [way for way in ways_on(view, machine) if way.build != current]
+    open_ways = [way for way in others if way.standing is Standing.OPEN]
+    if not open_ways or any(way.standing is Standing.ACCEPTABLE for way in others):
+        return ()
+    return min((open_cells(way, view.rules) for way in open_ways), key=lambda cells: _runs_of(cells, view.rules))
+
+
+def open_cells(way: Way, rules: Rules) -> tuple[Assessment, ...]:
+    """The cells of a way that still have to be run; of a clean-only way, only the clean ones."""
+    return tuple(
+        entry
+        for entry in way.cells
+        if _judge_cell(entry, rules)[0] is Standing.OPEN and not (way.clean_only and entry.cell.key.history != CLEAN)
+    )
+
+
+def _runs_of(cells: Sequence[Assessment], rules: Rules) -> int:
+    return sum(_runs_missing(entry, rules) for entry in cells)
+
+
 def judge(entries: Sequence[Assessment], build: str, workaround: str, rules: Rules) -> Way:
     """The standing of one build with one workaround, over every history and cache state."""
     cells = tuple(e for e in entries if e.cell.key.build == build and e.cell.key.workaround == workaround)
-    clean = tuple(entry for entry in cells if entry.cell.key.history == "clean")
+    clean = tuple(entry for entry in cells if entry.cell.key.history == CLEAN)
     standing, reasons = _standing(cells, rules)
     if standing is Standing.OUT and clean and len(clean) < len(cells):
         clean_standing, _ = _standing(clean, rules)
@@ -198,13 +225,11 @@ def _stay(current: str, mine: Sequence[Way], others: Sequence[Way], leaks: Seque
 
 def _undecided(current: str, ways: Sequence[Way], rules: Rules) -> Recommendation:
     open_ways = [way for way in ways if way.standing is Standing.OPEN and way.build != current]
-    missing: dict[str, Missing] = {}
-    for way in open_ways:
-        for entry in way.cells:
-            if _judge_cell(entry, rules)[0] is Standing.OPEN and not (
-                way.clean_only and entry.cell.key.history != "clean"
-            ):
-                missing[entry.cell.key.digest] = Missing(cell=entry, runs=_runs_missing(entry, rules))
+    missing = {
+        entry.cell.key.digest: Missing(cell=entry, runs=_runs_missing(entry, rules))
+        for way in open_ways
+        for entry in open_cells(way, rules)
+    }
     if not any(way.build != current for way in ways):
         sentence = f"Not enough evidence: {current} is compared with no other build."
     else:

@@ -165,7 +165,8 @@ def test_a_race_is_called_one_beside_a_control_made_once_an_environment(tmp_path
     """A crash that one thread shows too is no race."""
     hands = FakeHands(truth=lambda env, *_: RACE if env == "cu130" else OK)
 
-    start(tmp_path / "m", hands)
+    start(tmp_path / "m", hands, budget=parse_budget("5 runs"))
+    start(tmp_path / "m", hands, session="s2")
 
     assert hands.controls == 1
 
