@@ -51,9 +51,9 @@ class BuildFacts:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def git_version(self) -> str:
-        """The commit the environment reports, or ''."""
-        return str(self.facts.get("git_version", ""))
+    def code(self) -> str:
+        """What two environments that are the same code have in common, or '' where that cannot be known."""
+        return str(self.facts.get("code", ""))
 
 
 class Runner(Protocol):
@@ -117,8 +117,8 @@ class State:
         built = frozenset(name for name, build in self.builds.items() if not build.outcome)
         groups: dict[str, list[str]] = {}
         for name in base.candidates:
-            if name in built and self.builds[name].git_version:
-                groups.setdefault(self.builds[name].git_version, []).append(name)
+            if name in built and self.builds[name].code:
+                groups.setdefault(self.builds[name].code, []).append(name)
         equal = tuple(tuple(group) for group in groups.values() if len(group) > 1)
         return dataclasses.replace(
             base, cached=base.cached | built, equal=base.equal + equal, build_cost=self._build_cost(base)

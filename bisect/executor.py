@@ -52,6 +52,7 @@ class LocalRunner:
         say: told lines for a person.
         baseline: the candidate that throughput is compared with.
         control_at: the candidate in which the same run is made with one thread first; '' for none.
+        commit_is_identity: whether two builds of torch from one commit are one candidate.
         keep: environments of this search that stay on disk, the least recently used go first.
         progress: called with what a run's child tells of itself.
     """
@@ -66,6 +67,7 @@ class LocalRunner:
     baseline: str = ""
     control_at: str = ""
     keep: int = 6
+    commit_is_identity: bool = True
     progress: Callable[[Mapping[str, object]], None] | None = None
     _used: dict[str, str] = field(default_factory=dict)
 
@@ -86,6 +88,7 @@ class LocalRunner:
         self._keep_evidence(candidate, built)
         found = built.fingerprint
         facts = {name: getattr(found, name) for name in FACTS}
+        facts["code"] = found.git_version if self.commit_is_identity else ""
         broken = found.torch_error and not self._import_is_the_question()
         return BuildFacts(
             candidate=candidate,

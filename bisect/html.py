@@ -25,7 +25,7 @@ from .matrix import MEANINGS, State
 from .matrix_state import format_ratio
 from .matrix_text import machine_title, mebibytes, noise_line, number, throughput_text
 from .matrix_throughput import log_ratios
-from .report import git_range, percent, sentence, verdict_name
+from .report import end_labels, git_range, percent, sentence, verdict_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -90,7 +90,7 @@ def search_page(report: SearchReport, *, created: str = "") -> str:
         posterior=_posterior(report),
         no_change=report.step.posterior.none,
         between=git_range(report),
-        ends={row.name: mark for row, mark in zip(report.neighbours, ("last good", "first bad"), strict=True) if row},
+        ends={row.name: mark for row, mark in zip(report.neighbours, end_labels(report.step), strict=True) if row},
         interval=lambda row: clopper_pearson(row.bad, row.good + row.bad),
     )
 
@@ -203,8 +203,7 @@ def _longest(run: CellRun) -> float:
 
 
 def _posterior(report: SearchReport) -> Markup:
-    last_good, first_bad = report.neighbours
-    marks = {row.name: mark for row, mark in ((last_good, "last good"), (first_bad, "first bad")) if row is not None}
+    marks = {row.name: mark for row, mark in zip(report.neighbours, end_labels(report.step), strict=True) if row}
     bars = [
         plot.Bar(
             name=row.name,

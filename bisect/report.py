@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from math import exp
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
 from tabulate import tabulate
@@ -49,6 +51,12 @@ class Row:
     outcomes: tuple[tuple[str, int], ...] = ()
     reason: str = ""
     probability: float = 0.0
+    values: tuple[float, ...] = ()
+
+    @property
+    def ratio(self) -> float | None:
+        """Throughput relative to the baseline: the geometric mean over the pairs; None where none was measured."""
+        return exp(fmean(self.values)) if self.values else None
 
     @property
     def count(self) -> str:
@@ -138,6 +146,7 @@ def _row(
         outcomes=tuple(Counter(item.outcome for item in seen if item.outcome).most_common()),
         reason=reasons.get(name, ""),
         probability=probability.get(name, 0.0),
+        values=tuple(item.value for item in seen if item.value is not None),
     )
 
 
@@ -274,6 +283,7 @@ def _row_json(row: Row) -> dict[str, Any]:
         "interval": [round(low, 4), round(high, 4)],
         "outcomes": dict(row.outcomes),
         "probability": round(row.probability, 6),
+        "throughput_ratio": None if row.ratio is None else round(row.ratio, 5),
     }
 
 
@@ -328,16 +338,33 @@ def _commit_lines(report: Report) -> list[str]:
 
 
 def _table(report: Report, *, form: str = "simple") -> str:
-    ends = {row.name: label for row, label in zip(report.neighbours, ("last good", "first bad"), strict=True) if row}
+    ends = {row.name: label for row, label in zip(report.neighbours, end_labels(report.step), strict=True) if row}
+    speed = any(row.values for row in report.rows)
     rows = [
-        [row.name, row.date, row.count, _outcomes(row), ends.get(row.name, ""), _skip_reason(row)]
+        [
+            row.name,
+            row.date,
+            _ratio(row) if speed else row.count,
+            _outcomes(row),
+            ends.get(row.name, ""),
+            _skip_reason(row),
+        ]
         for row in report.rows
         if row.good + row.bad + row.skipped or row.name in ends
     ]
     untested = sum(not (row.good + row.bad + row.skipped) for row in report.rows)
-    headers = ["build", "date", "bad/runs", "outcomes", "", "skipped because"]
+    headers = ["build", "date", "throughput" if speed else "bad/runs", "outcomes", "", "skipped because"]
     table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
     return f"{table}\n\n{untested} of {len(report.rows)} candidates not tested" if untested else table
+
+
+def _ratio(row: Row) -> str:
+    return "" if row.ratio is None else f"{row.ratio * 100:.1f} % ({len(row.values)} pairs)"
+
+
+def end_labels(step: Step) -> tuple[str, str]:
+    """What the good and the bad neighbour are called: in a fix, the first good and the last bad."""
+    return ("first good", "last bad") if getattr(step, "direction", "") == "fix" else ("last good", "first bad")
 
 
 def _outcomes(row: Row) -> str:

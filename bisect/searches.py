@@ -10,6 +10,7 @@ import json
 import shlex
 import signal
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -20,14 +21,12 @@ from envs.build import estimate, is_built
 from envs.errors import InterruptedRunError, ToolError, UsageError
 from envs.resolve import lock_for
 
-from . import commits, locks, throughput
+from . import commits, locks
 from .certain import next_certain_step
 from .commands.search_options import RUN_S, Asked, default_run_directory
 from .driver import Event, Search, State
-from .engine import next_step
 from .executor import LocalRunner
 from .files import make_run_directory, refuse_used, write_atomically
-from .html import search_page
 from .journal import FILE_NAME, Journal, read
 from .model import Conclusion, Problem
 from .plan import left_of, make_plan
@@ -59,6 +58,7 @@ class Request:
         directory: the run directory.
         argv: the command line, without `python -m bisect`.
         torch_repo: a clone of pytorch, or ''.
+        commit_is_identity: whether two candidates of one commit of torch are the same.
     """
 
     kind: str
@@ -69,6 +69,7 @@ class Request:
     directory: Path
     argv: tuple[str, ...]
     torch_repo: str = ""
+    commit_is_identity: bool = True
 
 
 def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
@@ -183,6 +184,7 @@ def _new_plan(request: Request, stderr: IO[str]) -> tuple[Range, dict[str, Any]]
         "hunted": request.asked.question.words,
         "certain": request.asked.certain,
         "throughput": request.asked.question.throughput,
+        "min_effect": request.asked.min_effect,
         "cost": {**cost.as_json(), "excluded": [asdict(item) for item in found.excluded]},
         "lines": lines,
     }
@@ -252,6 +254,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
         baseline=plan["good"],
         control_at=plan["bad"] if wants_control else "",
         keep=request.asked.keep,
+        commit_is_identity=request.commit_is_identity,
     )
 
 
@@ -273,7 +276,11 @@ def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation
     if plan["certain"]:
         return next_certain_step
     if plan.get("throughput"):
-        return throughput.next_step
+        from . import throughput  # noqa: PLC0415  (as below)
+
+        return partial(throughput.next_step, min_effect=plan["min_effect"])
+    from .engine import next_step  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
+
     return next_step
 
 
@@ -349,10 +356,12 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
 
 def write_reports(report: Report, directory: Path) -> None:
     """Write the report beside the journal: for scripts, for a terminal, for an issue, for a browser."""
+    from .html import search_page  # noqa: PLC0415  (it takes seconds to import, and only a finished search needs it)
+
     write_atomically(directory / "report.json", json.dumps(as_json(report), indent=1) + "\n")
     write_atomically(directory / "report.txt", render(report) + "\n")
     write_atomically(directory / "report.md", markdown(report) + "\n")
-    write_atomically(directory / "report.html", search_page(report))
+    write_atomically(directory / "report.html", search_page(report, created=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
 
 
 def directory_of(args: argparse.Namespace, what: str) -> Path:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit, urlunsplit
 
 from .errors import CannotBuildError
 from .index import redacted
+
+if TYPE_CHECKING:
+    import urllib.request
+    from collections.abc import Mapping
 
 _ATTEMPTS = 3
 _ACCEPT = "application/vnd.pypi.simple.v1+json, text/html;q=0.9, */*;q=0.1"
@@ -31,7 +38,7 @@ def page(url: str, *, timeout_s: float = 30.0) -> Response:
 
     for attempt in range(1, _ATTEMPTS + 1):
         try:
-            with urllib.request.urlopen(urllib.request.Request(url, headers=_HEADERS), timeout=timeout_s) as answer:
+            with urllib.request.urlopen(_request(url, _HEADERS), timeout=timeout_s) as answer:
                 return Response(url=answer.url, text=answer.read().decode("utf-8", errors="replace"))
         except urllib.error.HTTPError as error:
             error.close()
@@ -52,12 +59,26 @@ def size(url: str, *, timeout_s: float = 30.0) -> int:
     """Bytes of the file at `url` as the server says it; 0 when it does not."""
     import urllib.request  # noqa: PLC0415  (see page)
 
-    request = urllib.request.Request(url, headers={"User-Agent": _HEADERS["User-Agent"]}, method="HEAD")
+    asked = _request(url, {"User-Agent": _HEADERS["User-Agent"]}, method="HEAD")
     try:
-        with urllib.request.urlopen(request, timeout=timeout_s) as answer:
+        with urllib.request.urlopen(asked, timeout=timeout_s) as answer:
             return int(answer.headers.get("Content-Length") or 0)
     except (OSError, ValueError):
         return 0
+
+
+def _request(url: str, headers: Mapping[str, str], *, method: str = "GET") -> urllib.request.Request:
+    """A request with the credentials of the URL, if any, as a header that does not follow a redirect elsewhere."""
+    import urllib.request  # noqa: PLC0415  (see page)
+
+    parts = urlsplit(url)
+    userinfo, _, host = parts.netloc.rpartition("@")
+    bare = urlunsplit(parts._replace(netloc=host))
+    request = urllib.request.Request(bare, headers=dict(headers), method=method)
+    if userinfo:
+        encoded = base64.b64encode(unquote(userinfo).encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {encoded}")
+    return request
 
 
 def _missing(url: str, code: int) -> CannotBuildError:

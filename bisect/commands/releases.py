@@ -61,6 +61,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         directory=directory_of(args, f"{KIND}-{package}"),
         argv=args.argv,
         torch_repo=args.torch_repo or "",
+        commit_is_identity=False,
     )
     return run_search(request, args, stdout=stdout, stderr=stderr)
 

@@ -30,10 +30,12 @@ HAZARDS = (
     "fx_flag_stuck",
     "is_compiling_leak",
     "config_thread_local",
+    "config_patch_leak",
     "fx_patcher",
     "recompile_limit",
     "mask_metadata",
     "metrics_context",
+    "cudagraph_thread",
     "first_concurrent_compile",
 )
 """The workload's hazards; it is another program, so a test compares the two lists."""
@@ -59,6 +61,9 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     asked = parser.add_argument_group("question")
     asked.add_argument("--probe", choices=[kind.value for kind in RunKind], default="train", help="what is run")
     asked.add_argument("--for", dest="hunted", metavar="WHAT", help="the outcome, hazard or `throughput` hunted")
+    asked.add_argument(
+        "--min-effect", type=float, default=0.01, metavar="P", help="smallest loss of throughput that matters (0.01)"
+    )
     asked.add_argument("--signature", default="", metavar="REGEX", help="output of the command that means bad")
     asked.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run without a sign is ended")
     train = parser.add_argument_group("the training benchmark (--probe train)")
@@ -91,6 +96,7 @@ class Asked:
     confidence: float
     max_runs: int
     keep: int
+    min_effect: float
     identity: Mapping[str, object]
 
     @property
@@ -105,6 +111,8 @@ def asked(args: argparse.Namespace) -> Asked:
         raise UsageError(f"--confidence {args.confidence} is not between 0.5 and 1", hint="like 0.95")
     if args.max_runs < 4 or args.keep < 2:
         raise UsageError("--max-runs must be at least 4 and --keep at least 2")
+    if not 0.0 < args.min_effect < 0.9:
+        raise UsageError(f"--min-effect {args.min_effect} is not between 0 and 0.9", hint="like 0.02 for 2 %")
     kind = RunKind(args.probe)
     question = _question(args, kind)
     return Asked(
@@ -120,6 +128,7 @@ def asked(args: argparse.Namespace) -> Asked:
         confidence=args.confidence,
         max_runs=args.max_runs,
         keep=args.keep,
+        min_effect=args.min_effect,
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
     )
 

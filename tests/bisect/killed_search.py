@@ -30,7 +30,7 @@ class DiskRunner:
         time.sleep(0.002)
         if candidate == "n04":
             return BuildFacts(candidate=candidate, outcome="build_failed", reason="hole")
-        return BuildFacts(candidate=candidate, seconds=2.0, facts={"git_version": candidate})
+        return BuildFacts(candidate=candidate, seconds=2.0, facts={"code": candidate})
 
     def run(self, candidates, runs):
         for candidate, run in zip(candidates, runs, strict=True):

@@ -1,4 +1,4 @@
-"""A package index of tiny wheels named torch, served over loopback: what real uv installs in a test."""
+"""A package index of tiny wheels, most of them named torch, served over loopback: what real uv installs in a test."""
 
 from __future__ import annotations
 
@@ -20,25 +20,28 @@ OURS = "cp311-cp311-manylinux_2_28_x86_64"
 
 @dataclass(frozen=True, kw_only=True)
 class Stub:
-    """One published file: `code` is what `import torch` runs beside the version."""
+    """One published file: `code` is what importing it runs beside the version."""
 
     version: str
-    commit: str
+    commit: str = ""
     tags: str = OURS
     code: str = ""
     broken: bool = False
+    requires: str = ""
+    name: str = "torch"
 
 
 def write_wheel(folder: Path, stub: Stub) -> Path:
     """A valid wheel, or with `broken` one whose contents do not match their checksums."""
-    path = folder / f"torch-{stub.version}-{stub.tags}.whl"
-    cuda = stub.version.partition("+cu")[2]
-    info = f"torch-{stub.version}.dist-info"
+    path = folder / f"{stub.name}-{stub.version}-{stub.tags}.whl"
+    cuda = stub.version.partition("+cu")[2] or "130"
+    info = f"{stub.name}-{stub.version}.dist-info"
     python, abi, platform = stub.tags.split("-")
+    needs = f"Requires-Dist: {stub.requires}\n" if stub.requires else ""
     files = {
-        "torch/__init__.py": f"from . import version\n__version__ = {stub.version!r}\n{stub.code}\n",
-        "torch/version.py": f"cuda = {f'{cuda[:-1]}.{cuda[-1]}'!r}\ngit_version = {stub.commit!r}\n",
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: torch\nVersion: {stub.version}\n",
+        f"{stub.name}/__init__.py": f"from . import version\n__version__ = {stub.version!r}\n{stub.code}\n",
+        f"{stub.name}/version.py": f"cuda = {f'{cuda[:-1]}.{cuda[-1]}'!r}\ngit_version = {stub.commit!r}\n",
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {stub.name}\nVersion: {stub.version}\n{needs}",
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {python}-{abi}-{platform}\n",
     }
     record = "".join(f"{name},sha256={_digest(text)},{len(text.encode())}\n" for name, text in files.items())
@@ -47,8 +50,7 @@ def write_wheel(folder: Path, stub: Stub) -> Path:
         for name, text in files.items():
             wheel.writestr(name, text)
     if stub.broken:
-        data = path.read_bytes()
-        path.write_bytes(data.replace(b"from . import version", b"from . import vermin.."[:21]))
+        path.write_bytes(path.read_bytes().replace(b"from . import version", b"from . import vermin."))
     return path
 
 
@@ -63,12 +65,13 @@ class _Quiet(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder: Path, stubs: list[Stub]):
-    """Write the wheels and the page of torch, and serve them; yields the root URL."""
-    page = folder / "torch"
-    page.mkdir(parents=True)
-    names = [write_wheel(page, stub).name for stub in stubs]
-    links = "".join(f'<a href="{name.replace("+", "%2B")}">{name}</a><br>\n' for name in names)
-    (page / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
+    """Write the wheels and one page a project, and serve them; yields the root URL."""
+    for name in sorted({stub.name for stub in stubs}):
+        page = folder / name
+        page.mkdir(parents=True)
+        wheels = [write_wheel(page, stub) for stub in stubs if stub.name == name]
+        links = "".join(_link(path) for path in wheels)
+        (page / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>")
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
@@ -78,3 +81,9 @@ def served(folder: Path, stubs: list[Stub]):
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _link(path: Path) -> str:
+    """An entry of the page; nightlies of torch carry no hash of the wheel, everything else does."""
+    hashed = "" if path.name.startswith("torch-") else f"#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}"
+    return f'<a href="{path.name.replace("+", "%2B")}{hashed}">{path.name}</a><br>\n'

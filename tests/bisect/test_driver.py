@@ -44,7 +44,7 @@ class FakeRunner:
         self.dies()
         if candidate in self.unbuildable:
             return BuildFacts(candidate=candidate, outcome="not_published", reason="gone")
-        return BuildFacts(candidate=candidate, seconds=2.0, facts={"git_version": f"commit-{candidate}"})
+        return BuildFacts(candidate=candidate, seconds=2.0, facts={"code": f"commit-{candidate}"})
 
     def run(self, candidates, runs):
         for candidate, run in zip(candidates, runs, strict=True):
@@ -163,8 +163,8 @@ def test_runs_lost_to_the_infrastructure_are_retried_twice_then_skipped(tmp_path
 def test_equal_commits_are_one_group_and_build_cost_is_learnt(tmp_path):
     """Two nightlies of one commit are one candidate; the price of a build must be this machine's, not a guess."""
     entries = [
-        {"event": "built", "candidate": "b", "seconds": 30.0, "facts": {"git_version": "same"}},
-        {"event": "built", "candidate": "c", "seconds": 50.0, "facts": {"git_version": "same"}},
+        {"event": "built", "candidate": "b", "seconds": 30.0, "facts": {"code": "same"}},
+        {"event": "built", "candidate": "c", "seconds": 50.0, "facts": {"code": "same"}},
         {"event": "built", "candidate": "d", "seconds": 0.5, "facts": {}},
         {"event": "observed", "candidate": "b", "conclusion": "good", "seconds": 8.0, "run": "run-0001"},
     ]

@@ -1,0 +1,159 @@
+"""The search commands at their edges: plans, refusals, endpoints that cannot be built, other packages."""
+
+import json
+import subprocess
+import sys
+from bisect.commands.search_options import HAZARDS
+
+import pytest
+
+from .stub_index import Stub, served
+from .test_search_end_to_end import ROOT, version
+
+pytestmark = [pytest.mark.uv, pytest.mark.socket, pytest.mark.subprocess]
+ANSWER = ("python", "-c", "import sys, torch; sys.exit(torch.answer)")
+
+
+def bisect(*words, **options):
+    argv = [sys.executable, "-m", "bisect", *map(str, words)]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+@pytest.fixture
+def bare(tmp_path):
+    """An environment of torch alone, so that nothing but the stub index is needed."""
+    path = tmp_path / "bare.toml"
+    path.write_text('summary = "torch alone"\ncuda = "cu130"\nchannel = "nightly"\npython = "3.11"\n')
+    return path
+
+
+def nightlies(url, bare, *words, out="out", command=ANSWER):
+    options = ["--index", url, "--default-index", url, "--env", bare, "--store", bare.parent / "store"]
+    ends = ["--good", "oldest", "--bad", "newest", "--out", bare.parent / out]
+    return bisect("torch-nightlies", *options, *ends, "--probe", "command", *words, "--", *command)
+
+
+def stub(day, code="answer = 0", **fields):
+    return Stub(version=f"{version(day)}+cu130", commit=f"{day:040x}", code=code, **fields)
+
+
+def test_a_dry_run_shows_the_plan_and_makes_nothing(tmp_path, bare):
+    """People decide by the plan; it must not build, and not leave a run directory."""
+    with served(tmp_path / "index", [stub(day) for day in (0, 1, 2, 5)]) as url:
+        done = nightlies(url, bare, "--dry-run", "--json")
+
+    plan = json.loads(done.stdout)
+    assert (plan["candidates"], plan["cached"], plan["excluded"][0]["reason"]) == (4, 0, "not published")
+    assert plan["runs"][0]["expected"] < plan["runs"][1]["expected"] < plan["runs"][2]["expected"]
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_endpoint_that_cannot_be_installed_names_the_nearest_that_resolves(tmp_path, bare):
+    """C10: exit 5, and a suggestion instead of a search without an end."""
+    with served(tmp_path / "index", [stub(0, broken=True), stub(1), stub(2), stub(3, "answer = 1")]) as url:
+        done = nightlies(url, bare)
+
+    assert done.returncode == 5
+    assert f"the endpoint {version(0)} cannot be built" in done.stderr
+    assert f"the nearest that resolves is {version(1)}" in done.stderr
+
+
+def test_a_pin_that_is_gone_for_every_build_stops_at_once(tmp_path, bare):
+    """B16: a dependency removed from the index breaks every candidate; burning through the range helps nobody."""
+    pin = "nvidia-cudnn-cu12==9.1.0.70"
+    with served(tmp_path / "index", [stub(day, requires=pin) for day in range(6)]) as url:
+        done = nightlies(url, bare)
+
+    assert done.returncode == 5
+    assert "nvidia-cudnn-cu12" in done.stderr
+    assert "neighbours fail the same way" in done.stderr
+    built = [line for line in (tmp_path / "out" / "journal.jsonl").read_text().splitlines() if '"built"' in line]
+    assert built == []
+
+
+def test_ends_that_behave_alike_end_with_a_reason(tmp_path, bare):
+    """C20, C22: nothing changed is exit 3 with null neighbours, not a culprit."""
+    with served(tmp_path / "index", [stub(day) for day in range(3)]) as url:
+        done = nightlies(url, bare, "--json")
+
+    verdict = json.loads(done.stdout)
+    assert (done.returncode, verdict["verdict"]) == (3, "no-regression")
+    assert (verdict["last_good"], verdict["first_bad"]) == (None, None)
+
+
+def test_a_signature_and_the_reports_and_the_next_run_in_the_same_directory(tmp_path, bare):
+    """Only the signature is bad; the directory can be read again, and refuses another search."""
+    codes = ["answer = 0", "answer = 0", "print('other'); answer = 1", "print('KeyError: custom'); answer = 1"]
+    with served(tmp_path / "index", [stub(day, code) for day, code in enumerate(codes)]) as url:
+        secret = url.replace("http://", "http://me:hunter2@")
+        done = nightlies(secret, bare, "--json", "--signature", "KeyError")
+        other = nightlies(url, bare, "--json", "--signature", "ValueError")
+
+    verdict = json.loads(done.stdout)
+    assert (verdict["verdict"], verdict["suspects"]) == ("narrowed", [version(2), version(3)])
+    assert verdict["skipped"][0]["reason"].startswith("failed otherwise than hunted")
+    assert verdict["proof"][0].endswith("KeyError: custom")
+    assert other.returncode == 2
+    assert "of another search" in other.stderr
+    out = tmp_path / "out"
+    texts = (".json", ".jsonl", ".txt", ".md", ".html")
+    kept = [path for path in out.rglob("*") if path.is_file() and path.suffix in texts]
+    assert [path for path in kept if "hunter2" in path.read_text()] == []
+    again = bisect("report", out, "--json")
+    assert json.loads(again.stdout)["verdict"] == "narrowed"
+    assert bisect("report", out, "--markdown").stdout.startswith("**narrowed: last good")
+    assert "verdict   narrowed" in bisect("log", out).stdout
+    assert "hint" in bisect("resume", out).stderr
+    assert (out / "report.html").read_text().startswith("<!")
+
+
+def test_the_releases_of_another_package_with_the_rest_of_the_lock_fixed(tmp_path, bare):
+    """Only the package may differ between two candidates, or the answer blames the wrong thing."""
+    gadgets = [
+        Stub(name="gadget", version=f"1.{minor}", tags="py3-none-any", code=f"answer = {int(minor >= 3)}")
+        for minor in range(5)
+    ]
+    torch = [Stub(version=f"2.11.{micro}+cu130", commit="c") for micro in range(2)]
+    bare.write_text(
+        'summary = "torch and gadget"\ntorch = "2.11.0"\ncuda = "cu130"\npython = "3.11"\n'
+        'requirements = ["gadget==1.0"]\n'
+    )
+    command = ("python", "-c", "import sys, gadget; sys.exit(gadget.answer)")
+    with served(tmp_path / "index", [*gadgets, *torch]) as url:
+        options = ["--index", url, "--default-index", url, "--env", bare, "--store", tmp_path / "store"]
+        ends = ["--good", "1.0", "--bad", "newest", "--probe", "command", "--out", tmp_path / "out", "--json"]
+        done = bisect("releases", "gadget", *options, *ends, "--", *command)
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["last_good"], verdict["first_bad"]) == ("1.2", "1.3")
+    assert verdict["lock_diff"] == ["gadget 1.2 -> 1.3"]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--probe", "hazards"], "needs --for HAZARD"),
+        (["--probe", "hazards", "--for", "fx_flag"], "no hazard is named 'fx_flag'"),
+        (["--probe", "train", "--for", "sadness"], "is no outcome"),
+        (["--probe", "command"], "needs the command after --"),
+        (["--confidence", "1.5"], "is not between"),
+        (["--cuda", "cu131"], "there is no wheel index for 'cu131'"),
+        (["--signature", "("], "belongs to --probe command"),
+    ],
+)
+def test_wrong_options_are_one_line_and_a_hint(words, reason):
+    """A wrong option must fail before a byte is downloaded."""
+    done = bisect("torch-nightlies", "--good", "2026-06-01", "--bad", "newest", *words)
+
+    assert done.returncode == 2
+    assert reason in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_list_of_hazards_is_the_workloads():
+    """The workload is another program; a hazard missing here cannot be searched for."""
+    registry = (ROOT / "dflash" / "hazards" / "registry.py").read_text()
+
+    assert [name for name in HAZARDS if f'name="{name}"' not in registry] == []
+    assert registry.count("    Probe(\n") == len(HAZARDS)
