@@ -18,7 +18,7 @@ from .store import Entry, Store
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from . import verify
+    from . import diff, verify
     from .settings import Settings
 
 SCHEMA = 1
@@ -73,6 +73,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("name", metavar="NAME")
     sub = add("verify", _verify, "hash every installed file against RECORD and list what does not belong")
     sub.add_argument("name", metavar="NAME", help="built environment, or the directory of any virtual environment")
+    sub = add("diff", _diff, "list how two environments differ, what is likeliest to matter first, and why")
+    sub.add_argument("before", metavar="A", help="built environment, or the directory of any virtual environment")
+    sub.add_argument("after", metavar="B")
+    sub.add_argument("--all", action="store_true", help="also list what has no known way to matter")
     sub = add("prune", _prune, "remove what killed builds left, and environments on request")
     sub.add_argument("names", nargs="*", metavar="NAME", help="environments to remove")
     sub.add_argument("--max-size", metavar="SIZE", help="remove the least recently used until the rest fits (50G)")
@@ -267,6 +271,37 @@ def _print_verification(name: str, found: verify.Verification) -> None:
     for finding in found.findings:
         owners = f" ({', '.join(finding.owners)})" if finding.owners else ""
         print(f"  {finding.kind}: {finding.path}{owners}{': ' if finding.detail else ''}{finding.detail}")  # noqa: T201
+
+
+def _diff(arguments: argparse.Namespace, chosen: Settings) -> int:
+    from . import diff  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+
+    before, after = (_snapshot(name, chosen) for name in (arguments.before, arguments.after))
+    found = diff.compare(before, after)
+    if arguments.json:
+        rows = [asdict(each) for each in found]
+        outside = diff.only_outside_packages(found)
+        names = {"before": before.name, "after": after.name}
+        return _print_json({"schema": SCHEMA, **names, "packages_equal": outside or not found, "differences": rows})
+    shown = [each for each in found if arguments.all or each.weight > diff.PLAIN_WEIGHT]
+    print(f"{before.name} -> {after.name}: {len(found)} difference{'' if len(found) == 1 else 's'}")  # noqa: T201
+    if diff.only_outside_packages(found):
+        print("the Python packages are equal; what differs lies outside them")  # noqa: T201
+    for each in shown:
+        change = f"{each.before or '(absent)'} -> {each.after or '(absent)'}"
+        print(f"  [{each.weight:3d}] {each.kind} {each.name}: {change}\n        {each.why}")  # noqa: T201
+    if len(shown) < len(found):
+        print(f"  and {len(found) - len(shown)} with no known way to change torch (--all lists them)")  # noqa: T201
+    return 0
+
+
+def _snapshot(name: str, chosen: Settings) -> diff.Snapshot:
+    from . import snapshot  # noqa: PLC0415  (see _diff)
+
+    if (Path(name) / "pyvenv.cfg").exists():
+        return snapshot.of_directory(Path(name).resolve())
+    entry = _built_entry(name, chosen)
+    return snapshot.of_entry(entry, Store(chosen.store).directory(entry.digest))
 
 
 def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:

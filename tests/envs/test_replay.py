@@ -1,10 +1,11 @@
 """Histories carried out for real: the real uv and pip, an index on loopback, wheels that share paths."""
 
+import json
 from dataclasses import replace
 
 import pytest
 
-from envs import build, history, verify
+from envs import build, cli, history, verify
 from envs.errors import CannotBuildError
 from envs.spec import Action, HistoryStep, Installer
 
@@ -129,3 +130,35 @@ def test_pip_carries_its_steps_out_too(places, monkeypatch):
     assert "serving" in names
     assert "pip" not in names
     assert history.describe(install("serving", installer=Installer.PIP)) == "install serving with pip"
+
+
+def test_the_difference_to_the_clean_environment_names_what_happened(places, capsys):
+    """`envs diff` on two built environments: the changed torch first, then the shared library and the leftovers."""
+    clean, dirty = built(places), built(places, install("serving"))
+
+    code = cli.main(["diff", str(clean.digest), str(dirty.digest), "--store", str(places.store), "--json"])
+
+    found = json.loads(capsys.readouterr().out)["differences"]
+    assert code == 0
+    assert {"version", "cuda"} <= {each["name"] for each in found[:3] if each["kind"] == "torch"}
+    kinds = {(each["kind"], each["name"].rpartition("/")[2]) for each in found}
+    assert ("file", "libcudnn.so.9") in kinds
+    assert ("startup", "dsl.pth") in kinds
+    assert ("package", "nvidia-cutlass-dsl") in kinds
+
+
+def test_planted_problems_are_found_and_named(places):
+    """An edited file, a deleted library and a new .pth: versions, freeze and check say nothing about them."""
+    dirty = built(places, install("nvidia-cutlass-dsl"))
+    site = next((dirty.path / "venv" / "lib").glob("python3*")) / "site-packages"
+    with (site / "torch" / "__init__.py").open("a") as file:
+        file.write("# edited in place\n")
+    (site / LIBRARY).unlink()
+    (site / "planted.pth").write_text("import tempfile")
+
+    found = verify.verify(dirty.path / "venv")
+
+    named = {(item.kind.value, item.path.rpartition("site-packages/")[2]) for item in found.findings}
+    planted = {("changed", "torch/__init__.py"), ("missing", LIBRARY), ("pth", "planted.pth")}
+    assert planted | {("unowned", "planted.pth")} <= named
+    assert not found.ok

@@ -1,0 +1,117 @@
+"""Takes the snapshot of a built environment, or of any virtual environment, that `diff` compares."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from . import fingerprint as fingerprints
+from . import machine, verify
+from .diff import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .store import Entry
+
+_FILES = (verify.Kind.CHANGED, verify.Kind.MISSING, verify.Kind.DOUBLY_OWNED, verify.Kind.UNOWNED,
+          verify.Kind.NO_RECORD, verify.Kind.MIXED)  # fmt: skip
+_STARTUP = (verify.Kind.PTH, verify.Kind.SITECUSTOMIZE)
+CACHES: Mapping[str, str] = {
+    ".cache/flashinfer": "flashinfer",
+    ".cache/tvm-ffi": "apache-tvm-ffi (its key is torch's major.minor only)",
+    ".cache/torch_extensions": "torch.utils.cpp_extension",
+    ".cache/vllm": "vllm",
+    ".nv/ComputeCache": "the CUDA driver",
+    ".triton/cache": "triton",
+}
+"""Compile caches below a home directory that no uninstall removes, with their owner."""
+
+_READ = re.compile(r"TORCH|TRITON|PYTORCH|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA_TF32|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH")
+_SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+
+
+def of_entry(entry: Entry, directory: Path) -> Snapshot:
+    """The snapshot of an environment in the store, from what it said when it was built and its files now."""
+    found = verify.verify(directory / "venv", memory=directory / "verified.json")
+    return _snapshot(entry.name, directory / "venv", entry.fingerprint, found, variables=dict(entry.environment))
+
+
+def of_directory(path: Path) -> Snapshot:
+    """The snapshot of any virtual environment: it is asked now, with the variables that are set here."""
+    with tempfile.TemporaryDirectory(prefix="envs-snapshot-") as scratch:
+        said = fingerprints.ask(path / "bin" / "python", scratch=Path(scratch), driver=machine.driver_version())
+    found = verify.verify(path)
+    return _snapshot(str(path), path, said, found, variables=compile_variables(os.environ), home=Path.home())
+
+
+def compile_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that change what torch compiles, loads or runs; nothing that could be a secret."""
+    prefix = re.compile(
+        r"(TORCH|TRITON|PYTORCH|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA_TF32|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH)"
+    )
+    secret = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+    return {name: text for name, text in environ.items() if prefix.match(name) and not secret.search(name)}
+
+
+def caches_below(home: Path) -> dict[str, str]:
+    """Compile caches that are there and whom they belong to."""
+    return {path: owner for path, owner in CACHES.items() if (home / path).is_dir()}
+
+
+def _snapshot(
+    name: str,
+    venv: Path,
+    said: fingerprints.Fingerprint,
+    found: verify.Verification,
+    *,
+    variables: Mapping[str, str],
+    home: Path | None = None,
+) -> Snapshot:
+    packages = dict(_package(item) for item in said.distributions)
+    return Snapshot(
+        name=name,
+        torch={
+            "version": said.torch,
+            "cuda": said.cuda,
+            "git_version": said.git_version,
+            "cannot be imported": said.torch_error,
+        },
+        machine={"python": said.python, "glibc": said.glibc, "driver": said.driver, "gpus": ", ".join(said.gpus)},
+        packages=packages,
+        records=_records(venv),
+        libraries={Path(path).name: path for path in said.libraries},
+        overrides=said.overrides,
+        entry_points=said.entry_points,
+        files={(str(item.kind), item.path): ", ".join(item.owners) for item in found.findings if item.kind in _FILES},
+        startup={item.path: item.detail for item in found.findings if item.kind in _STARTUP},
+        variables=variables,
+        caches=caches_below(home) if home else {},
+    )
+
+
+def _package(text: str) -> tuple[str, str]:
+    name, _, version = text.partition("==")
+    return canonicalize_name(name), version
+
+
+def _records(venv: Path) -> dict[str, str]:
+    """A digest over what each distribution recorded of its files; scripts and bookkeeping left out."""
+    found: dict[str, str] = {}
+    for record in sorted(venv.glob("lib/python3*/site-packages/*.dist-info/RECORD")):
+        name = canonicalize_name(record.parent.name.removesuffix(".dist-info").partition("-")[0])
+        with record.open(encoding="utf-8", newline="", errors="replace") as file:
+            rows = sorted(tuple(row[:2]) for row in csv.reader(file) if len(row) > 1 and _counts(row[0]))
+        found[name] = hashlib.sha256(repr(rows).encode()).hexdigest()
+    return found
+
+
+def _counts(path: str) -> bool:
+    return not path.startswith("..") and ".dist-info/" not in path and not path.endswith(".pyc")
