@@ -21,7 +21,7 @@ from .matrix import CLEAN, RACES, Blocked, Cell, CellKey, CellRun, State, with_b
 from .matrix_measure import cell_run
 from .matrix_plan import Prepared, from_error
 from .matrix_report import HazardAnswer
-from .matrix_schedule import Choice, expected_seconds, next_choice
+from .matrix_schedule import Choice, expected_seconds, next_choice, plan
 from .matrix_state import assess
 from .matrix_store import HazardRun, MatrixDirectory
 from .probe import RunKind, RunRecord, RunRequest, run_once
@@ -105,6 +105,8 @@ class MatrixRun:
     def run(self) -> None:
         """Spend the budget; `cells` then hold what is known."""
         self.cells = self.directory.filled(self.prepared.cells)
+        if unused := self.directory.not_used(self.prepared.cells):
+            self.say(unused)
         self._build_s = self.prepared.build_s
         while (choice := self._next()) is not None and self._affords(choice):
             built = self._environment(choice.cell.key)
@@ -250,13 +252,15 @@ class MatrixRun:
         )
 
     def _line(self, choice: Choice, run: CellRun) -> str:
-        """What just happened, and what is spent: for a terminal and for a log alike."""
+        """What just happened, what is spent and what is left: for a terminal and for a log alike."""
         entry = next(e for e in assess(self.cells, self.axes.rules).assessments if e.cell.key == choice.cell.key)
-        spent = time.monotonic() - self._started
+        spent = (time.monotonic() - self._started) / 60
+        left = plan(self.cells, self.axes.rules, build_s=self._build_s)
         speed = f", {run.ktok_s:.3g} Ktok/s" if run.ktok_s is not None else ""
         return (
-            f"[run {self._order}, {spent / 60:.1f} of {self.budget}] {choice.cell.key.title}: {run.outcome} "
-            f"in {run.seconds:.0f} s{speed}; failures {entry.count} ({choice.reason})"
+            f"[run {self._order}, {spent:.1f} min of {self.budget}] {choice.cell.key.title}: {run.outcome} "
+            f"in {run.seconds:.0f} s{speed}; failures {entry.count} ({choice.reason}); "
+            f"left: about {left.runs} runs, {left.seconds / 60:.0f} min"
         )
 
 

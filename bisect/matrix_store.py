@@ -87,6 +87,19 @@ class MatrixDirectory:
         )
         return (*mine, *others)
 
+    def not_used(self, cells: Sequence[Cell]) -> str:
+        """Why earlier runs of the same questions do not count now, in words; empty when all of them do."""
+        wanted = {cell.key.digest for cell in cells}
+        asked = {(cell.key.question, cell.key.machine): cell.key for cell in cells}
+        old = [(key, asked[key.question, key.machine]) for key, _ in self._ran if (key.question, key.machine) in asked]
+        left_out = [(key, now) for key, now in old if key.digest not in wanted]
+        if not left_out:
+            return ""
+        differing = dict.fromkeys(
+            name for key, now in left_out for name, value in asdict(now).items() if getattr(key, name) != value
+        )
+        return f"{len(left_out)} earlier runs are not used, because these differ now: {', '.join(differing)}"
+
     def hazards(self) -> tuple[HazardRun, ...]:
         """Every run of the hazard probes so far."""
         return tuple(self._hazards)

@@ -130,6 +130,7 @@ def _terminal_machine(report: Report, machine: Machine) -> list[str]:
         recommendation.sentence,
         *_reasons(recommendation, _bullets),
         f"On {machine_title(machine)}:",
+        _grid(report, machine, form="simple", escape=_short),
         f"{table}\n{noise_line(report, machine)}",
     ]
 
@@ -142,6 +143,7 @@ def _markdown_machine(report: Report, machine: Machine) -> list[str]:
         f"**{_escape(recommendation.sentence)}**",
         *_reasons(recommendation, lambda title, items: f"{title}:\n\n{_list(items)}"),
         f"## {_escape(machine_title(machine))}",
+        _grid(report, machine, form="github", escape=_escape),
         table,
         _escape(noise_line(report, machine)),
     ]
@@ -150,6 +152,29 @@ def _markdown_machine(report: Report, machine: Machine) -> list[str]:
 def _reasons(recommendation: Recommendation, render: Callable[[str, Sequence[str]], str]) -> list[str]:
     blocks = [render("Because", recommendation.reasons)] if recommendation.reasons else []
     return blocks + ([render("What risk remains", recommendation.risks)] if recommendation.risks else [])
+
+
+def _grid(report: Report, machine: Machine, *, form: str, escape: Callable[[str], str]) -> str:
+    """Environments down, workaround and cache across: the table that people link to."""
+    entries = report.view.on(machine)
+    columns = tuple(dict.fromkeys((entry.cell.key.workaround, entry.cell.key.cache) for entry in entries))
+    by_place = {(e.cell.key.environment, (e.cell.key.workaround, e.cell.key.cache)): e for e in entries}
+    rows = []
+    for name in dict.fromkeys(entry.cell.key.environment for entry in entries):
+        torch, cuda = report.points.get(name.split("+")[0], ("", ""))
+        found = (by_place.get((name, column)) for column in columns)
+        rows.append([escape(name), escape(torch), escape(cuda), *(escape(_brief(entry)) for entry in found)])
+    headers = ("environment", "torch", "CUDA", *(f"{workaround}, {cache}" for workaround, cache in columns))
+    return tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
+
+
+def _brief(entry: Assessment | None) -> str:
+    """A cell in three words: `race 2/6`, `ok 0/6 1.02x`, `not tested`."""
+    if entry is None:
+        return "not asked"
+    words = [entry.state.value, entry.count if entry.telling else ""]
+    words.append(f"{entry.ratio.value:.2f}x" if entry.ratio is not None else "")
+    return " ".join(word for word in words if word)
 
 
 def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:

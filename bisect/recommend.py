@@ -153,13 +153,18 @@ def _judge_cell(entry: Assessment, rules: Rules) -> tuple[Standing, str]:
     if entry.state is State.NOT_TESTED:
         return Standing.OPEN, entry.label
     if entry.state not in (State.OK, State.SLOWER):
-        return Standing.OUT, entry.label + ("" if entry.telling else f": {entry.detail}")
+        return Standing.OUT, entry.label if entry.telling else _blocked_text(entry)
     speed, why = _judge_speed(entry, rules)
     if speed is Standing.OUT:
         return speed, why
     if entry.allowed is None or entry.allowed > rules.allowed_rate:
         return Standing.OPEN, f"{why}, still allows failures in {_percent(entry.allowed)} of the runs"
     return speed, why
+
+
+def _blocked_text(entry: Assessment) -> str:
+    unblock = f" (to unblock: {entry.unblock})" if entry.unblock else ""
+    return f"{entry.label}: {entry.detail}{unblock}"
 
 
 def _judge_speed(entry: Assessment, rules: Rules) -> tuple[Standing, str]:

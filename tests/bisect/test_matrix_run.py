@@ -201,13 +201,16 @@ def test_runs_kept_from_before_count_only_when_the_whole_key_is_equal(tmp_path):
 
     changed = prepared()
     cells = tuple(replace(cell, key=replace(cell.key, driver="580.1")) for cell in changed.cells)
+    newer = tuple(replace(cell, key=replace(cell.key, benchmark="newer")) for cell in changed.cells)
     directory = MatrixDirectory(tmp_path / "m")
     try:
         filled = directory.filled(cells)
+        why = directory.not_used(newer)
     finally:
         directory.close()
 
     assert all(cell.runs == () for cell in filled[: len(cells)])
+    assert why.endswith("earlier runs are not used, because these differ now: benchmark")
 
 
 def test_cells_of_another_machine_stay_beside_ours(tmp_path):
