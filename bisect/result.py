@@ -19,6 +19,7 @@ from .decode import DecodeError, decode
 
 SCHEMA = 1
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_COUNTS: Mapping[str, int] = MappingProxyType({})
 
 
 class ResultError(ValueError):
@@ -120,10 +121,22 @@ class ProcessRecord:
     graph_breaks: int = 0
     warnings: tuple[WarningRecord, ...] = ()
     fx_flag_end: bool | None = None
+    fx_flag_global: bool | None = None
+    compiles_by_thread: Mapping[str, int] = field(default_factory=lambda: _NO_COUNTS)
     peak_rss_bytes: int = 0
     peak_gpu_bytes: tuple[int, ...] = ()
     gpu_utilization: tuple[float, ...] = ()
     cache: CacheRecord | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicasRecord:
+    """Which replicas finished, and how many met at the averagings of gradients."""
+
+    finished: tuple[str, ...] = ()
+    dead: tuple[str, ...] = ()
+    averages: int = 0
+    smallest_group: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +148,8 @@ class ThroughputRecord:
     compile_s: float = math.nan
     steady_s: float = math.nan
     steady_tokens: int = 0
+    steady_steps: int = 0
+    steady_includes_compiles: bool = False
     ktok_s: float = math.nan
     steps_s: float = math.nan
     block_tokens_s: float = math.nan
@@ -172,7 +187,10 @@ class WorkaroundRecord:
     """The workaround the run used, and the argument for its safety."""
 
     name: str = "none"
+    summary: str = ""
     safe_argument: str = ""
+    builds: str = ""
+    closes: tuple[object, ...] = ()
     applied: tuple[object, ...] = ()
 
 
@@ -187,6 +205,7 @@ class TrainResult:
     config: Mapping[str, object]
     environment: EnvironmentRecord | None = None
     threads: tuple[ThreadRecord, ...] = ()
+    replicas: ReplicasRecord | None = None
     process: ProcessRecord | None = None
     throughput: ThroughputRecord | None = None
     hang: Mapping[str, object] | None = None

@@ -161,3 +161,8 @@ class Progress:
         line = json.dumps({"t": time.time(), "phase": phase, "thread": thread, "step": step, "steps": steps})
         with self._lock:
             self._file.write(line + "\n")
+
+    def close(self) -> None:
+        """No more lines will come."""
+        if self._file is not None:
+            self._file.close()

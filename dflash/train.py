@@ -83,6 +83,8 @@ class Run:
         self.workaround.rehearse(self)
         self.record("training")
         hang = self.crew.run()
+        if hang is None:
+            self.progress.close()
         self.record("hung" if hang else "finished", finished=hang is None, hang=hang and dataclasses.asdict(hang))
         return hang
 
