@@ -1,7 +1,8 @@
 """Amplification: the same benchmark with wider windows for threads to collide in. Never a claim about a real rate.
 
 More threads, more distinct shapes (each new one compiles while other threads call compiled code), replicas that never
-wait for each other, starts apart by about one compilation, and a thread switch interval far below the default of 5 ms.
+wait for each other, starts apart by about one compilation, a thread switch interval far below the default of 5 ms,
+and threads that go on after a failed step, so that the first failure does not hide the others.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .config import TrainConfig
 
-MIN_DRAFTERS = 5
+MIN_DRAFTERS = 4
+MAX_FAILURES = 20  # of one thread; each holds a traceback
 SWITCH_INTERVAL_S = 1e-4
 STAGGER_S = 0.3  # about one cold compilation of the smoke profile
 RECOMPILE_LIMIT = 256  # more shapes must not become dense calls: that is another failure

@@ -128,6 +128,10 @@ class Crew:
         name = threading.current_thread().name
         return name, next((worker.step for worker in self.workers if worker.name == name), -1)
 
+    def record_failure(self, error: BaseException, worker: Worker) -> None:
+        """Keep an exception of the calling thread with its circumstances."""
+        worker.failures.append(self._capture(error, worker))
+
     def _live(self, worker: Worker, barrier: threading.Barrier) -> None:
         try:
             worker.enter("prepare")
@@ -138,10 +142,10 @@ class Crew:
                 raise
             barrier.wait()
             worker.body(worker)
-            worker.completed = True
+            worker.completed = not worker.failures
             worker.enter("done")
         except BaseException as error:  # noqa: BLE001 - a thread's exception of any kind is a result
-            worker.failures.append(self._capture(error, worker))
+            self.record_failure(error, worker)
         finally:
             self._on_end(worker)
 

@@ -217,10 +217,23 @@ class Run:
                 amplify.stagger(replica.index)
             for step in range(self.config.steps):
                 worker.step = step
-                self._step(worker, replica, attend)
+                if not self._step_or_record(worker, replica, attend):
+                    continue
                 self.progress.note(phase="training", thread=worker.name, step=step + 1, steps=self.config.steps)
 
         return Worker(name=f"drafter-{replica.index}", role="drafter", device=device, body=body, prepare=prepare)
+
+    def _step_or_record(self, worker: Worker, replica: Replica, attend: Attention) -> bool:
+        """One step; amplified, a failed step is recorded and the thread goes on, as a supervisor would restart it."""
+        try:
+            self._step(worker, replica, attend)
+        except Exception as error:
+            if not self.request.amplify or len(worker.failures) >= amplify.MAX_FAILURES:
+                raise
+            self.crew.record_failure(error, worker)
+            replica.optimizer.discard()
+            return False
+        return True
 
     def _step(self, worker: Worker, replica: Replica, attend: Attention) -> None:
         """One step with its accounting: take a batch, learn from it, meet the others, step the optimizer."""
