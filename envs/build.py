@@ -18,8 +18,9 @@ from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
 from .lock import Lock, Pin, from_toml, pins_digest, to_toml
+from .origin import variant_index
 from .progress import UNPACKED
-from .spec import Channel, Definition
+from .spec import Definition
 from .store import Entry, Store, size
 
 if TYPE_CHECKING:
@@ -236,8 +237,9 @@ def _build(
             building / "venv",
             pins,
             settings,
-            torch_index=_torch_index(definition, settings),
+            torch_index=variant_index(definition, settings),
             expected_bytes=int(sum(pin.size for pin in pins) * UNPACKED),
+            subject=definition.name,
             log=log,
             report=report,
         )
@@ -267,13 +269,6 @@ def _build(
 
 def _locked_torch(pins: tuple[Pin, ...]) -> str:
     return next((pin.version for pin in pins if pin.name == "torch"), "")
-
-
-def _torch_index(definition: Definition, settings: Settings) -> str:
-    if settings.index:
-        return settings.index
-    nightly = definition.channel is Channel.NIGHTLY
-    return f"{settings.torch_index}/{backend.index_path(definition.cuda, nightly=nightly)}"
 
 
 def _ask(building: Path, definition: Definition, locked_torch: str) -> fingerprints.Fingerprint:

@@ -42,6 +42,7 @@ def install(
     *,
     torch_index: str,
     expected_bytes: int,
+    subject: str,
     log: Path,
     report: Callable[[str], None],
 ) -> None:
@@ -53,6 +54,7 @@ def install(
         settings: where to look for them.
         torch_index: URL of the index of those that come from PyTorch's.
         expected_bytes: estimated size of the finished environment, for the progress.
+        subject: what to call it in an error.
         log: gets what uv writes.
         report: gets one line every few seconds.
     """
@@ -61,7 +63,7 @@ def install(
         group = [pin for pin in pins if pin.source is source]
         if group:
             location = torch_index if source is Source.TORCH else ""
-            _install_group(path, group, settings, location, log=log, progress=progress, report=report)
+            _install_group(path, group, settings, location, subject=subject, log=log, progress=progress, report=report)
 
 
 def _install_group(
@@ -70,6 +72,7 @@ def _install_group(
     settings: Settings,
     torch_index: str,
     *,
+    subject: str,
     log: Path,
     progress: Progress,
     report: Callable[[str], None],
@@ -99,7 +102,7 @@ def _install_group(
         code, text = uv.run([*arguments, *indexes], log=log, on_line=progress.see, watch=watch)
         if code == 0:
             return
-        first_error = first_error or uvlog.explain(text, subject=f"cannot install into {path.parent.name}")
+        first_error = first_error or uvlog.explain(text, subject=f"cannot install {subject}")
         if first_error.outcome == "disk_full":
             break
     assert first_error is not None

@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 from envs import backend, settings, spec
 from envs.errors import UsageError
 from envs.listing import target_of
-from envs.resolve import torch_files
+from envs.origin import torch_files
 
 from ..candidates import Range, nightlies, select
 from ..searches import Request, directory_of, run_search

@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from envs import backend, settings, spec
 from envs.listing import default_files, target_of
-from envs.resolve import torch_files
+from envs.origin import torch_files
 
 from ..candidates import Range, releases, select
 from ..searches import Request, directory_of, run_search

@@ -81,11 +81,13 @@ class Index:
     """A simple index of `root/PROJECT/*.whl`; `requests` are the paths that were asked for.
 
     With `hashes` the links carry the hash of the wheel, as release pages do; without, as nightly pages do not.
+    With `metadata` the METADATA of a wheel lies beside it.
     """
 
-    def __init__(self, root, *, hashes=True):
+    def __init__(self, root, *, hashes=True, metadata=False):
         self.root = Path(root)
         self.hashes = hashes
+        self.metadata = metadata
         self.requests = []
         self.url = ""
 
@@ -97,7 +99,8 @@ class Index:
         for path in sorted(self.project(name).glob("*.whl")):
             fragment = f"#sha256={hashlib.sha256(path.read_bytes()).hexdigest()}" if self.hashes else ""
             href = quote(path.name).replace("%2B", "%2B")
-            links.append(f'<a href="{href}{fragment}">{html.escape(path.name)}</a><br>')
+            beside = ' data-core-metadata="true"' if self.metadata else ""
+            links.append(f'<a href="{href}{fragment}"{beside}>{html.escape(path.name)}</a><br>')
         return "<!DOCTYPE html><html><body>\n" + "\n".join(links) + "\n</body></html>\n"
 
 
@@ -111,6 +114,11 @@ def serving(index):
             parts = [unquote(part) for part in self.path.split("/") if part]
             if len(parts) == 1 and index.project(parts[0]).is_dir():
                 self._answer(index.page(parts[0]).encode(), "text/html")
+            elif len(parts) == 2 and parts[1].endswith(".whl.metadata") and index.metadata:
+                wheel_path = index.project(parts[0]) / parts[1].removesuffix(".metadata")
+                with zipfile.ZipFile(wheel_path) as archive:
+                    name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+                    self._answer(archive.read(name), "text/plain")
             elif len(parts) == 2 and (index.project(parts[0]) / parts[1]).is_file():
                 self._answer((index.project(parts[0]) / parts[1]).read_bytes(), "application/octet-stream")
             else:

@@ -74,6 +74,38 @@ def test_only_torch_and_its_family_come_from_its_index(places):
     assert environment.fingerprint.torch_file.startswith(str(environment.path))
 
 
+def test_what_torch_needs_is_read_from_its_metadata(places, torch_index):
+    """Older nightlies call triton pytorch-triton; taking both, or the wrong one, is another environment."""
+    torch_index.metadata = True
+    stubs.torch(torch_index.project("torch"), WHEEL, requires=["pytorch-triton==3.5.0+git1", "leaf"])
+    stubs.wheel(torch_index.project("pytorch-triton"), "pytorch-triton", "3.5.0+git1")
+
+    environment = built(stubs.definition(), places)
+
+    assert {"leaf==2.0", "pytorch-triton==3.5.0+git1", f"torch=={WHEEL}"} == set(environment.fingerprint.distributions)
+
+
+def test_cuda_library_that_only_torchs_index_has(places, torch_index):
+    """A nightly may pin a CUDA library before it is on the default index; nothing else is taken from there."""
+    torch_index.metadata = True
+    stubs.torch(torch_index.project("torch"), WHEEL, requires=["nvidia-nccl-cu13==2.99", "leaf"])
+    stubs.wheel(torch_index.project("nvidia-nccl-cu13"), "nvidia-nccl-cu13", "2.99")
+
+    environment = built(stubs.definition(), places)
+
+    assert {"leaf==2.0", "nvidia-nccl-cu13==2.99", f"torch=={WHEEL}"} == set(environment.fingerprint.distributions)
+
+
+def test_wheelhouse_with_half_a_wheel(tmp_path):
+    """A copy that was cut short is named."""
+    house = tmp_path / "house"
+    path = stubs.torch(house, WHEEL)
+    path.write_bytes(path.read_bytes()[:100])
+
+    with pytest.raises(CannotBuildError, match="is not a wheel"):
+        built(stubs.definition(), stubs.places(tmp_path, wheelhouse=house, offline=True))
+
+
 def test_second_time_it_is_there(places, torch_index, default_index):
     """A cached environment is ready at once and asks no index."""
     first = built(stubs.definition(), places)
