@@ -27,6 +27,8 @@ from .files import write_atomically
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from envs.place import Place
+
 SCHEMA = 1
 _WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
 _SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE)
@@ -52,6 +54,8 @@ class Environment(Protocol):
     def path(self) -> Path: ...
     @property
     def python(self) -> Path: ...
+    @property
+    def place(self) -> Place: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +120,12 @@ def run_once(
     record = _record(built, request, argv=argv, code=digest, variables=variables)
     _write_record(directory, record)
     heartbeat = _Heartbeat(path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s)
-    completed = process.run(
+    completed = built.place.run(
         argv,
         cwd=_cwd(request, directory),
         env=variables,
+        writable=(directory,),
+        readable=(built.path, directory / "staged", _cwd(request, directory)),
         output=directory / "log.txt",
         watch=heartbeat.is_dead,
         warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,

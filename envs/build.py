@@ -11,23 +11,25 @@ import platform
 import shutil
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import backend, history, interpreter, machine, replay, resolve, uv, venv
+from . import backend, history, images, machine, replay, resolve, uv, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
 from .lock import Lock, Pin, from_toml, pins_digest, to_toml
 from .origin import variant_index
+from .place import HOST, place_of
 from .progress import UNPACKED
 from .spec import Definition
 from .store import Entry, Store, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from .interpreter import Interpreter
+    from .place import Place
     from .settings import Settings
 
 _MARGIN_BYTES = 200 * 10**6
@@ -46,6 +48,7 @@ class Built:
         cached: whether it was there already.
         seconds: time this call took.
         environment: variables every process in it gets, from the definition.
+        place: where its processes run.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Built:
     cached: bool
     seconds: float
     environment: tuple[tuple[str, str], ...] = ()
+    place: Place = HOST
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,7 @@ def build(
     settings: Settings,
     *,
     report: Callable[[str], None],
-    require_compiler: bool = True,
+    require_compiler: bool = False,
 ) -> Built:
     """Return the environment of a definition, building it when it is not in the store.
 
@@ -93,31 +97,45 @@ def build(
         CannotRunError: this machine cannot: driver, architecture, disk, compiler, interpreter.
     """
     started = time.monotonic()
-    _refuse_unsupported(definition)
+    _refuse_other_systems()
     store = Store(settings.store)
+    place = place_of(settings, definition.image)
+    if definition.image:
+        held, cached = images.entry_of(definition, place, store, report=report)
+        return _built(held, definition, store, place, cached=cached, started=started)
     lock = resolve.lock_for(definition, settings)
     pinned = replace(definition, torch=_torch_version(lock) or definition.torch)
-    python = interpreter.find(lock.pythons, uv=uv.program(), offline=settings.offline)
+    python = place.find_python(lock.pythons, offline=settings.offline)
     pins = lock.select(python.target())
     digest = pins_digest(pins, interpreter=python.identity, history=history.identity(definition))
     entry = store.read(digest)
     if entry is not None:
-        return _reused(entry, definition, store, started)
-    _preflight(pinned, settings, require_compiler=require_compiler)
+        return _reused(entry, definition, store, place, started)
+    if require_compiler:
+        python.require_headers()
+    _preflight(pinned, settings, require_compiler=require_compiler and not place.image)
     with store.locked(digest, report):
         entry = store.read(digest)
         if entry is not None:
-            return _reused(entry, definition, store, started)
+            return _reused(entry, definition, store, place, started)
         _refuse_if_full(pins, settings, report)
         entry = _build(
-            pinned, lock=lock, pins=pins, python=python, digest=digest, settings=settings, store=store, report=report
+            pinned,
+            lock=lock,
+            pins=pins,
+            python=python,
+            digest=digest,
+            settings=settings,
+            store=store,
+            place=place,
+            report=report,
         )
-    return _built(entry, definition, store, cached=False, started=started)
+    return _built(entry, definition, store, place, cached=False, started=started)
 
 
 def estimate(lock: Lock, settings: Settings) -> Estimate:
     """What building the lock on this machine will download and write."""
-    python = interpreter.find(lock.pythons, uv=uv.program(), offline=settings.offline)
+    python = place_of(settings).find_python(lock.pythons, offline=settings.offline)
     return _estimate(lock.select(python.target()), settings)
 
 
@@ -136,7 +154,7 @@ def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
     if lock is None:
         return None
     try:
-        python = interpreter.find(lock.pythons, uv=uv.program(), offline=True)
+        python = place_of(settings).find_python(lock.pythons, offline=True)
         pins = lock.select(python.target())
     except (CannotBuildError, CannotRunError):
         return None
@@ -148,17 +166,16 @@ def pins_of(directory: Path) -> tuple[Pin, ...]:
     path = directory / "pylock.toml"
     entry = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
     _, version, architecture = entry["interpreter"].split("-", maxsplit=2)
+    architecture = architecture.partition("@")[0]
     target = Target(python=".".join(version.split(".")[:2]), architecture=architecture, glibc=machine.glibc() or "2.17")
     return from_toml(path.read_text(encoding="utf-8"), origin=str(path)).select(target)
 
 
-def _refuse_unsupported(definition: Definition) -> None:
+def _refuse_other_systems() -> None:
     if platform.system() != "Linux":
         raise CannotRunError(
             f"environments are built on Linux only, this is {platform.system()}", hint="use a container"
         )
-    if definition.image:
-        raise CannotRunError(f"{definition.name} asks for an image, which is not supported yet", hint="remove `image`")
 
 
 def _torch_version(lock: Lock) -> str:
@@ -177,7 +194,7 @@ def _preflight(definition: Definition, settings: Settings, *, require_compiler: 
 
 def _refuse_if_full(pins: tuple[Pin, ...], settings: Settings, report: Callable[[str], None]) -> None:
     needs = _estimate(pins, settings)
-    cache = venv.uv_cache_directory()
+    cache = uv.cache_directory()
     free = machine.free_bytes(settings.store)
     shared = machine.same_filesystem(settings.store, cache)
     wanted = needs.disk_bytes + (needs.cache_bytes if shared else 0) + _MARGIN_BYTES
@@ -200,7 +217,7 @@ def _does_not_fit(where: Path, wanted: int, free: int) -> CannotRunError:
 
 
 def _estimate(pins: tuple[Pin, ...], settings: Settings) -> Estimate:
-    cached = venv.cached_names(pins, venv.uv_cache_directory())
+    cached = venv.cached_names(pins, uv.cache_directory())
     missing = sum(pin.size for pin in pins if pin.name not in cached and not _in_wheelhouse(pin, settings))
     unpacked = sum(pin.size for pin in pins if pin.name not in cached)
     return Estimate(
@@ -223,6 +240,7 @@ def _build(
     digest: str,
     settings: Settings,
     store: Store,
+    place: Place,
     report: Callable[[str], None],
 ) -> Entry:
     """Build under a temporary name and rename; whatever goes wrong leaves nothing behind."""
@@ -232,7 +250,7 @@ def _build(
         log = building / "build.log"
         (building / "pylock.toml").write_text(to_toml(lock), encoding="utf-8")
         report(f"building {definition.name}: torch {definition.torch} for {definition.cuda}, Python {python.version}")
-        venv.create(building / "venv", python, log=log)
+        venv.create(building / "venv", python, log=log, place=place)
         venv.install(
             building / "venv",
             pins,
@@ -242,12 +260,15 @@ def _build(
             subject=definition.name,
             log=log,
             report=report,
+            place=place,
         )
         if definition.history:
-            replay.replay(definition.history, building / "venv", settings, logs=building / "steps", report=report)
+            replay.replay(
+                definition.history, building / "venv", settings, logs=building / "steps", report=report, place=place
+            )
             replay.forget(building)
         report("asking the environment what it is")
-        found = _ask(building, definition, _locked_torch(pins))
+        found = _ask(building, definition, _locked_torch(pins), place)
         entry = Entry(
             name=definition.name,
             digest=digest,
@@ -259,6 +280,7 @@ def _build(
             seconds=round(time.monotonic() - started, 3),
             bytes=size(building / "venv"),
             environment=definition.environment,
+            image=place.image,
         )
         store.finish(building, entry)
     except BaseException:
@@ -271,7 +293,7 @@ def _locked_torch(pins: tuple[Pin, ...]) -> str:
     return next((pin.version for pin in pins if pin.name == "torch"), "")
 
 
-def _ask(building: Path, definition: Definition, locked_torch: str) -> fingerprints.Fingerprint:
+def _ask(building: Path, definition: Definition, locked_torch: str, place: Place) -> fingerprints.Fingerprint:
     """Ask the environment and refuse one that is not what was asked for.
 
     A torch that cannot be imported stays: whether that is the failure that is hunted is for the search to say.
@@ -283,6 +305,7 @@ def _ask(building: Path, definition: Definition, locked_torch: str) -> fingerpri
         scratch=scratch,
         driver=machine.driver_version(),
         environment=definition.environment,
+        place=place,
     )
     differences = fingerprints.compare(definition, found, locked_torch=locked_torch)
     if definition.history:  # what it did to torch is what it is for
@@ -297,22 +320,23 @@ def _ask(building: Path, definition: Definition, locked_torch: str) -> fingerpri
     return found
 
 
-def _reused(entry: Entry, definition: Definition, store: Store, started: float) -> Built:
+def _reused(entry: Entry, definition: Definition, store: Store, place: Place, started: float) -> Built:
     store.touch(entry.digest)
-    return _built(entry, definition, store, cached=True, started=started)
+    return _built(entry, definition, store, place, cached=True, started=started)
 
 
-def _built(entry: Entry, definition: Definition, store: Store, *, cached: bool, started: float) -> Built:
+def _built(entry: Entry, definition: Definition, store: Store, place: Place, *, cached: bool, started: float) -> Built:
     """The driver may have changed since the build: it is asked again, for the price of reading one file."""
     return Built(
         name=definition.name,
         digest=entry.digest,
         path=store.directory(entry.digest),
-        python=store.python(entry.digest),
+        python=Path(entry.python) if entry.python else store.python(entry.digest),
         fingerprint=replace(entry.fingerprint, driver=machine.driver_version()),
         cached=cached,
         seconds=round(time.monotonic() - started, 3),
         environment=definition.environment,
+        place=place,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import build, lock, resolve, settings, spec
+from . import build, lock, place, resolve, settings, spec
 from .errors import CannotBuildError, ToolError, UsageError
 from .store import Entry, Store
 
@@ -77,6 +77,10 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("before", metavar="A", help="built environment, or the directory of any virtual environment")
     sub.add_argument("after", metavar="B")
     sub.add_argument("--all", action="store_true", help="also list what has no known way to matter")
+    sub = add("base-image", _base_image, "give the container engine the image that environments are built in")
+    sub.add_argument("--from", dest="reference", metavar="IMAGE@DIGEST", default="", help="pull it from a registry")
+    sub.add_argument("--rootfs", metavar="ARCHIVE", type=Path, help="import a root file system archive")
+    sub.add_argument("--suite", metavar="NAME", default="bookworm", help="Debian release to make it from")
     sub = add("prune", _prune, "remove what killed builds left, and environments on request")
     sub.add_argument("names", nargs="*", metavar="NAME", help="environments to remove")
     sub.add_argument("--max-size", metavar="SIZE", help="remove the least recently used until the rest fits (50G)")
@@ -304,12 +308,27 @@ def _snapshot(name: str, chosen: Settings) -> diff.Snapshot:
     return snapshot.of_entry(entry, Store(chosen.store).directory(entry.digest))
 
 
+def _base_image(arguments: argparse.Namespace, chosen: Settings) -> int:
+    from . import base_image  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+
+    if arguments.rootfs is not None and not arguments.rootfs.is_file():
+        raise UsageError(f"--rootfs: there is no file {arguments.rootfs}")
+    identifier = base_image.make(
+        chosen, rootfs=arguments.rootfs, reference=arguments.reference, suite=arguments.suite, report=_say
+    )
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, "image": chosen.base_image, "id": identifier})
+    print(f"{chosen.base_image} {identifier}")  # noqa: T201
+    return 0
+
+
 def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:
     store = Store(chosen.store)
     entries = store.entries()
     doomed = _doomed(entries, arguments, chosen)
     removed = [entry for entry in doomed if arguments.dry_run or store.remove(entry.digest)]
     leftovers = 0 if arguments.dry_run else store.remove_leftovers()
+    containers = 0 if arguments.dry_run else place.remove_leftovers(chosen.store)
     kept = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in removed)
     if arguments.json:
         rows = [_entry_row(entry, chosen) for entry in removed]
@@ -318,6 +337,7 @@ def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:
                 "schema": SCHEMA,
                 "removed": rows,
                 "leftovers": leftovers,
+                "containers": containers,
                 "kept_bytes": kept,
                 "dry_run": arguments.dry_run,
             }
@@ -325,7 +345,8 @@ def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:
     verb = "would remove" if arguments.dry_run else "removed"
     for entry in removed:
         print(f"{verb} {entry.name} torch {entry.torch} {entry.cuda}, {_gb(entry.bytes)}")  # noqa: T201
-    _say(f"{verb} {len(removed)} environments and {leftovers} unfinished builds; {_gb(kept)} remain")
+    others = f"{leftovers} unfinished builds and {containers} containers"
+    _say(f"{verb} {len(removed)} environments, {others}; {_gb(kept)} remain")
     return 0
 
 

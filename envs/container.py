@@ -7,6 +7,7 @@ no engine is an error. Whatever this tool creates carries its label, so that `re
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -78,11 +79,16 @@ class Engine:
 
     def import_image(self, archive: Path, reference: str) -> str:
         """Make an image of a root file system archive; its id."""
-        repository, _, tag = reference.partition(":")
+        repository, _, tag = reference.rpartition(":")
         changes = [f"LABEL {sandbox.LABEL}=base"]
         with archive.open("rb") as data:
             _asked(lambda: self._client.import_image_from_data(data, repository=repository, tag=tag, changes=changes))
         return str(self.image(reference)["id"])
+
+    def tag(self, reference: str, name: str) -> None:
+        """Give an image another name."""
+        repository, _, tag = name.rpartition(":")
+        _asked(lambda: self._client.tag(reference, repository, tag))
 
     def load_image(self, archive: Path) -> str:
         """Load an image saved as a tarball; the id of the first image in it."""
@@ -188,14 +194,22 @@ def connect(environ: Mapping[str, str]) -> Engine:
     """Connect to the engine that DOCKER_HOST names, else the default socket; CannotRunError when none answers."""
     address = environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
     try:
+        _knock(address)
         client = docker.APIClient(base_url=address, version="auto", timeout=600)
-    except (docker.errors.DockerException, requests.RequestException) as error:
+    except (docker.errors.DockerException, requests.RequestException, OSError) as error:
         raise CannotRunError(
             f"no container engine answers at {address}",
             hint="start docker or podman's socket, set DOCKER_HOST, or leave out --backend container",
             outcome="harness_error(engine)",
         ) from error
     return Engine(client)
+
+
+def _knock(address: str) -> None:
+    """Try the socket itself first: after a refused connection the SDK leaves its socket open."""
+    if address.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
+            door.connect(address.removeprefix("unix://"))
 
 
 def _asked(question: Callable[[], Any]) -> Any:  # noqa: ANN401  (the engine answers JSON)

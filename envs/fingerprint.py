@@ -16,10 +16,12 @@ from packaging.version import InvalidVersion, Version
 
 from . import backend, process
 from .errors import CannotBuildError
+from .place import HOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .place import Place
     from .spec import Definition
 
 _ASK = Path(__file__).parent / "inside" / "ask.py"
@@ -97,7 +99,9 @@ class Difference:
     message: str
 
 
-def ask(python: Path, *, scratch: Path, driver: str, environment: tuple[tuple[str, str], ...] = ()) -> Fingerprint:
+def ask(
+    python: Path, *, scratch: Path, driver: str, environment: tuple[tuple[str, str], ...] = (), place: Place = HOST
+) -> Fingerprint:
     """Let the environment of `python` say what it is.
 
     Args:
@@ -105,13 +109,22 @@ def ask(python: Path, *, scratch: Path, driver: str, environment: tuple[tuple[st
         scratch: directory for its home, caches and answer.
         driver: version of the NVIDIA driver, which the environment cannot know.
         environment: the definition's variables.
+        place: where the environment lives.
     """
     answer = scratch / "fingerprint.json"
     env = process.child_environment(
         os.environ, python=python, home=scratch / "home", caches=scratch / "caches", extra=environment
     )
     log = scratch / "fingerprint.log"
-    done = process.run([str(python), str(_ASK), str(answer)], cwd=scratch, env=env, timeout_s=600.0, output=log)
+    done = place.run(
+        [str(python), str(_ASK), str(answer)],
+        cwd=scratch,
+        env=env,
+        writable=(scratch,),
+        readable=(python.parent.parent, _ASK.parent),
+        timeout_s=600.0,
+        output=log,
+    )
     if not answer.exists():
         return _unanswered(done, log.read_text(errors="replace"), driver)
     return parse(answer.read_text(encoding="utf-8"), driver=driver)

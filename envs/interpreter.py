@@ -38,11 +38,15 @@ class Interpreter:
         path: the executable, outside any virtual environment.
         version: full version, `3.11.7`.
         headers: whether `Python.h` is there.
+        image: id of the container image it lies in; empty on this machine.
+        libc: version of glibc there; empty for this machine's.
     """
 
     path: Path
     version: str
     headers: bool
+    image: str = ""
+    libc: str = ""
 
     @property
     def minor(self) -> str:
@@ -52,26 +56,42 @@ class Interpreter:
     @property
     def identity(self) -> str:
         """What of it belongs to an environment's identity."""
-        return f"cpython-{self.version}-{platform.machine()}"
+        where = f"@{self.image[:19]}" if self.image else ""
+        return f"cpython-{self.version}-{platform.machine()}{where}"
+
+    def require_headers(self) -> None:
+        """Refuse an interpreter against which torch could not compile native code."""
+        if not self.headers:
+            raise CannotRunError(
+                f"Python {self.version} at {self.path} has no C headers (Python.h), which torch.compile needs here",
+                hint=f"install them, for instance `apt-get install python{self.minor}-dev`",
+                outcome="build_failed",
+            )
 
     def target(self) -> Target:
         """What wheels must fit."""
-        return Target(python=self.minor, architecture=platform.machine(), glibc=machine.glibc() or "2.17")
+        return Target(python=self.minor, architecture=platform.machine(), glibc=self.libc or machine.glibc() or "2.17")
 
 
 def find(pythons: tuple[str, ...], *, uv: str, offline: bool, environ: Mapping[str, str] = os.environ) -> Interpreter:
-    """The first of `pythons` the machine has with headers; otherwise uv downloads the first of them."""
+    """The first of `pythons` the machine has with headers, else one that uv downloads, else one without headers.
+
+    Only what compiles C needs the headers (Triton, and Inductor on a CPU); whoever needs them asks for them.
+    """
     bare: list[Interpreter] = []
     for python in pythons:
         for found in _candidates(python, uv, environ):
             if found.minor == python and found.headers:
                 return found
             bare.append(found)
+    usable = [item for item in bare if item.minor in pythons]
     if not offline:
         downloaded = _download(pythons[0], uv, environ)
         if downloaded is not None:
             return downloaded
-    raise _none_usable(pythons, bare, offline=offline)
+    if usable:
+        return usable[0]
+    raise _none_usable(pythons, offline=offline)
 
 
 def _candidates(python: str, uv: str, environ: Mapping[str, str]) -> Iterator[Interpreter]:
@@ -128,17 +148,9 @@ def _download(python: str, uv: str, environ: Mapping[str, str]) -> Interpreter |
     return _ask(Path(asked.stdout.strip() or "/nonexistent"), env)
 
 
-def _none_usable(pythons: tuple[str, ...], bare: list[Interpreter], *, offline: bool) -> CannotRunError:
+def _none_usable(pythons: tuple[str, ...], *, offline: bool) -> CannotRunError:
     wanted = " or ".join(pythons)
     downloads = "offline" if offline else "and uv could not download one"
-    headless = [item for item in bare if item.minor in pythons and not item.headers]
-    if headless:
-        found = headless[0]
-        return CannotRunError(
-            f"Python {found.version} at {found.path} has no C headers (Python.h) for torch.compile, {downloads}",
-            hint=f"install them, for instance `apt-get install python{found.minor}-dev`",
-            outcome="build_failed",
-        )
     return CannotRunError(
         f"there is no Python {wanted} on this machine, {downloads}",
         hint=f"install one, for instance `uv python install {pythons[0]}`, or add yours to the definition's `python`",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
@@ -16,13 +17,14 @@ from packaging.utils import canonicalize_name
 
 from . import backend, history, process, uv, uvlog
 from .errors import CannotBuildError
+from .place import HOST
 from .spec import Action, Installer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from .errors import ToolError
+    from .place import Place
     from .settings import Settings
     from .spec import HistoryStep
 
@@ -31,7 +33,13 @@ PIP = "pip==26.1"
 
 
 def replay(
-    steps: Sequence[HistoryStep], environment: Path, settings: Settings, *, logs: Path, report: Callable[[str], None]
+    steps: Sequence[HistoryStep],
+    environment: Path,
+    settings: Settings,
+    *,
+    logs: Path,
+    report: Callable[[str], None],
+    place: Place = HOST,
 ) -> None:
     """Carry out every step in order.
 
@@ -41,6 +49,7 @@ def replay(
         settings: where packages come from.
         logs: directory that gets `NN-action.log` and `NN-freeze.txt` of every step.
         report: gets a line a step.
+        place: where the environment lives.
 
     Raises:
         CannotBuildError: a step cannot be resolved, downloaded or installed; `outcome` says which.
@@ -50,18 +59,23 @@ def replay(
         report(f"step {number} of {len(steps)}: {history.describe(step)}")
         log = logs / f"{number:02d}-{step.action}.log"
         log.write_text(f"# {history.describe(step)}\n", encoding="utf-8")
-        _carry_out(step, environment, settings, log=log)
-        code, text = uv.run(["pip", "freeze", "--python", _python(environment)], log=logs / f"{number:02d}-freeze.txt")
+        _carry_out(step, environment, settings, log=log, place=place)
+        code, text = uv.run(
+            ["pip", "freeze", "--python", _python(environment)],
+            log=logs / f"{number:02d}-freeze.txt",
+            place=place,
+            writable=(environment.parent,),
+        )
         if code != 0:
             raise uvlog.explain(text, subject=f"the environment is unreadable after step {number}")
 
 
-def _carry_out(step: HistoryStep, environment: Path, settings: Settings, *, log: Path) -> None:
+def _carry_out(step: HistoryStep, environment: Path, settings: Settings, *, log: Path, place: Place) -> None:
     match step.action:
         case Action.INSTALL | Action.UNINSTALL | Action.SWAP:
             verb = "uninstall" if step.action is Action.UNINSTALL else "install"
             wanted = (f"torch=={step.torch}",) if step.action is Action.SWAP else step.packages
-            code, text = _installer(step, verb, wanted, environment, settings=settings, log=log)
+            code, text = _installer(step, verb, wanted, environment, settings=settings, log=log, place=place)
             if code != 0:
                 raise _explained(text, step, wanted)
         case Action.WIPE_CACHE:
@@ -72,16 +86,23 @@ def _carry_out(step: HistoryStep, environment: Path, settings: Settings, *, log:
 
 
 def _installer(
-    step: HistoryStep, verb: str, wanted: Sequence[str], environment: Path, *, settings: Settings, log: Path
+    step: HistoryStep,
+    verb: str,
+    wanted: Sequence[str],
+    environment: Path,
+    *,
+    settings: Settings,
+    log: Path,
+    place: Place,
 ) -> tuple[int, str]:
     indexes = uv.index_arguments(settings, torch_index=_torch_index(step, settings))
     if step.installer is Installer.PIP:
-        return _pip(verb, wanted, environment, indexes, cutoff=step.exclude_newer, log=log)
+        return _pip(verb, wanted, environment, indexes, cutoff=step.exclude_newer, log=log, place=place)
     arguments = ["pip", verb, "--python", _python(environment), *wanted]
     if verb == "install":
         cutoff = ["--exclude-newer", step.exclude_newer] if step.exclude_newer else []
         arguments += [*indexes, *cutoff, "--only-binary", ":all:"]
-    return uv.run(arguments, log=log)
+    return uv.run(arguments, log=log, place=place, settings=settings, writable=(environment.parent,))
 
 
 def _torch_index(step: HistoryStep, settings: Settings) -> str:
@@ -92,13 +113,20 @@ def _torch_index(step: HistoryStep, settings: Settings) -> str:
 
 
 def _pip(
-    verb: str, wanted: Sequence[str], environment: Path, indexes: Sequence[str], *, cutoff: str, log: Path
+    verb: str,
+    wanted: Sequence[str],
+    environment: Path,
+    indexes: Sequence[str],
+    *,
+    cutoff: str,
+    log: Path,
+    place: Place,
 ) -> tuple[int, str]:
     """Run a pip of our own against the environment, which needs none."""
     own = environment.parent / "pip"
     if not own.exists():
         for arguments in (["venv", "--quiet", str(own)], ["pip", "install", "--python", _python(own), PIP]):
-            code, text = uv.run(arguments, log=log)
+            code, text = uv.run(arguments, log=log, place=place, writable=(own.parent,))
             if code != 0:
                 return code, text
     arguments = ["--python", _python(environment), "--no-input", "--disable-pip-version-check", verb]
@@ -107,11 +135,15 @@ def _pip(
         arguments += ["--uploaded-prior-to", cutoff] if cutoff else []
     else:
         arguments.append("--yes")
-    done = process.run(
+    env = process.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull), ("HOME", str(log.parent))))
+    done = place.run(
         [_python(own), "-m", "pip", *arguments, *wanted],
         cwd=log.parent,
-        env=process.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull),)),
+        env=env,
+        writable=(own.parent,),
+        readable=tuple(Path(value) for name, value in env.items() if name in process.NETWORK and value[:1] == "/"),
         output=log,
+        network=True,
     )
     return done.returncode, log.read_text(encoding="utf-8", errors="replace")
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+BACKENDS = ("venv", "container")
+BASE_IMAGE = "torch-upgrade-bisect/base:bookworm"
 TORCH_INDEX = "https://download.pytorch.org/whl"
 
 
@@ -32,6 +34,8 @@ class Settings:
         offline: use only what is cached or in the wheelhouse.
         any_driver: build for a driver that is too old all the same; for machines with forward-compatibility
             libraries, which a definition names in its environment.
+        backend: `venv` on this machine, or `container`.
+        base_image: image that container environments are built in.
     """
 
     store: Path
@@ -41,16 +45,20 @@ class Settings:
     torch_index: str = TORCH_INDEX
     offline: bool = False
     any_driver: bool = False
+    backend: str = "venv"
+    base_image: str = BASE_IMAGE
 
 
 def from_environ(environ: Mapping[str, str]) -> Settings:
-    """Read the variables ENVS_STORE, _INDEX, _WHEELHOUSE, _DEFAULT_INDEX, _TORCH_INDEX, _OFFLINE and _ANY_DRIVER."""
+    """Read the variables named ENVS_ and the flag: ENVS_STORE, ENVS_INDEX, ENVS_WHEELHOUSE, ENVS_OFFLINE, ..."""
     settings = Settings(
         store=_store(environ),
         default_index=environ.get("ENVS_DEFAULT_INDEX", ""),
         torch_index=environ.get("ENVS_TORCH_INDEX", TORCH_INDEX).rstrip("/"),
         offline=_flag(environ, "ENVS_OFFLINE"),
         any_driver=_flag(environ, "ENVS_ANY_DRIVER"),
+        backend=_backend(environ.get("ENVS_BACKEND") or "venv"),
+        base_image=environ.get("ENVS_BASE_IMAGE") or BASE_IMAGE,
     )
     if environ.get("ENVS_WHEELHOUSE"):
         settings = replace(settings, wheelhouse=_directory(environ["ENVS_WHEELHOUSE"], "ENVS_WHEELHOUSE"))
@@ -68,6 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--wheelhouse", metavar="DIR", help="directory of wheels to look at first (ENVS_WHEELHOUSE)")
     group.add_argument("--default-index", metavar="URL", help="index for everything but torch (ENVS_DEFAULT_INDEX)")
+    group.add_argument("--backend", choices=BACKENDS, help="where environments are built and run (ENVS_BACKEND)")
+    group.add_argument("--base-image", metavar="REF", help="image for --backend container (ENVS_BASE_IMAGE)")
     group.add_argument("--offline", action="store_true", help="use only the cache and the wheelhouse (ENVS_OFFLINE=1)")
 
 
@@ -80,6 +90,10 @@ def from_arguments(arguments: argparse.Namespace, environ: Mapping[str, str]) ->
         settings = replace(settings, wheelhouse=_directory(arguments.wheelhouse, "--wheelhouse"))
     if arguments.default_index:
         settings = replace(settings, default_index=arguments.default_index)
+    if arguments.backend:
+        settings = replace(settings, backend=arguments.backend)
+    if arguments.base_image:
+        settings = replace(settings, base_image=arguments.base_image)
     if arguments.offline:
         settings = replace(settings, offline=True)
     return _with_index(settings, arguments.index or "", "--index")
@@ -87,6 +101,12 @@ def from_arguments(arguments: argparse.Namespace, environ: Mapping[str, str]) ->
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:
     return environ.get(name, "").lower() not in ("", "0", "false", "no")
+
+
+def _backend(text: str) -> str:
+    if text not in BACKENDS:
+        raise UsageError(f"ENVS_BACKEND: {text} is not a backend", hint=f"one of {', '.join(BACKENDS)}")
+    return text
 
 
 def _store(environ: Mapping[str, str]) -> Path:

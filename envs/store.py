@@ -51,6 +51,8 @@ class Entry:
         seconds: time the build took.
         bytes: size of its files.
         environment: variables every process in it gets.
+        image: id of the container image it lives in; empty on this machine.
+        python: interpreter, when it is not the one of an own virtual environment (an image as it is).
     """
 
     name: str
@@ -63,6 +65,8 @@ class Entry:
     seconds: float = 0.0
     bytes: int = 0
     environment: tuple[tuple[str, str], ...] = field(default=())
+    image: str = ""
+    python: str = ""
 
 
 class Store:
@@ -83,7 +87,7 @@ class Store:
     def read(self, digest: str) -> Entry | None:
         """The finished environment, or None: not built, or its interpreter is gone from the machine."""
         entry = _read(self.directory(digest))
-        return entry if entry is not None and self.python(digest).exists() else None
+        return entry if entry is not None and (entry.image or self.python(digest).exists()) else None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every finished environment, the least recently used first."""

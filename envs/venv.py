@@ -5,9 +5,7 @@ Installs exactly what the lock says (`--no-deps`), from one index at a time, and
 
 from __future__ import annotations
 
-import os
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import uv, uvlog
@@ -17,19 +15,23 @@ from .store import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from .errors import ToolError
     from .interpreter import Interpreter
     from .lock import Pin
+    from .place import Place
     from .settings import Settings
 
 _LOOK_EVERY_S = 3.0
 
 
-def create(path: Path, python: Interpreter, *, log: Path) -> None:
+def create(path: Path, python: Interpreter, *, log: Path, place: Place) -> None:
     """Make an empty environment. Its scripts find it wherever it is moved to."""
     code, text = uv.run(
-        ["venv", "--no-project", "--relocatable", "--quiet", "--python", str(python.path), str(path)], log=log
+        ["venv", "--no-project", "--relocatable", "--quiet", "--python", str(python.path), str(path)],
+        log=log,
+        place=place,
     )
     if code != 0:
         raise uvlog.explain(text, subject="cannot create the environment")
@@ -45,6 +47,7 @@ def install(
     subject: str,
     log: Path,
     report: Callable[[str], None],
+    place: Place,
 ) -> None:
     """Install the pins into the environment at `path`.
 
@@ -57,13 +60,16 @@ def install(
         subject: what to call it in an error.
         log: gets what uv writes.
         report: gets one line every few seconds.
+        place: where the environment lives.
     """
     progress = Progress(sizes={pin.name: pin.size for pin in pins}, unpacked=expected_bytes)
     for source in Source:
         group = [pin for pin in pins if pin.source is source]
         if group:
             location = torch_index if source is Source.TORCH else ""
-            _install_group(path, group, settings, location, subject=subject, log=log, progress=progress, report=report)
+            _install_group(
+                path, group, settings, location, subject=subject, log=log, progress=progress, report=report, place=place
+            )
 
 
 def _install_group(
@@ -76,6 +82,7 @@ def _install_group(
     log: Path,
     progress: Progress,
     report: Callable[[str], None],
+    place: Place,
 ) -> None:
     requirements = log.with_name(f"requirements-{pins[0].source}.txt")
     requirements.write_text(
@@ -87,7 +94,7 @@ def _install_group(
     ]
     started = time.monotonic()
     next_look = _LOOK_EVERY_S
-    cache = uv_cache_directory()
+    cache = uv.cache_directory()
 
     def watch(elapsed: float) -> bool:
         nonlocal next_look
@@ -99,7 +106,9 @@ def _install_group(
 
     first_error: ToolError | None = None
     for indexes in _attempts(pins, settings, torch_index):
-        code, text = uv.run([*arguments, *indexes], log=log, on_line=progress.see, watch=watch)
+        code, text = uv.run(
+            [*arguments, *indexes], log=log, on_line=progress.see, watch=watch, place=place, settings=settings
+        )
         if code == 0:
             return
         first_error = first_error or uvlog.explain(text, subject=f"cannot install {subject}")
@@ -118,14 +127,6 @@ def _attempts(pins: Sequence[Pin], settings: Settings, torch_index: str) -> list
     if settings.index and not torch_index:
         attempts.append(uv.index_arguments(settings, torch_index=settings.index))
     return attempts
-
-
-def uv_cache_directory(environ: dict[str, str] | os._Environ[str] = os.environ) -> Path:
-    """Where uv keeps what it downloaded."""
-    if environ.get("UV_CACHE_DIR"):
-        return Path(environ["UV_CACHE_DIR"])
-    cache = environ.get("XDG_CACHE_HOME") or str(Path(environ.get("HOME") or "~").expanduser() / ".cache")
-    return Path(cache) / "uv"
 
 
 def cached_names(pins: Sequence[Pin], cache: Path) -> frozenset[str]:

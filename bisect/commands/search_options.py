@@ -49,7 +49,6 @@ TUNABLE = frozenset(
 def add_environment_options(parser: argparse.ArgumentParser) -> None:
     """Where environments come from, where they are kept, and where runs happen."""
     settings.add_arguments(parser)
-    parser.add_argument("--backend", choices=["venv"], default="venv", help="where a run happens (default: venv)")
     parser.add_argument("--on", choices=["local"], default="local", help="who runs it (default: local)")
 
 

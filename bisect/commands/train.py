@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import settings, spec
+from envs import machine, settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
@@ -87,7 +87,12 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Build, run, judge, report."""
     request = _request(args)
     refuse_used(request.directory)
-    built = build(request.definition, request.settings, report=lambda line: print(line, file=stderr, flush=True))
+    built = build(
+        request.definition,
+        request.settings,
+        report=lambda line: print(line, file=stderr, flush=True),
+        require_compiler=_compiles_native_code(args),
+    )
     make_run_directory(request.directory)
     answer = train(request, built, stderr=stderr)
     text = json.dumps(as_json(answer), indent=1)
@@ -95,6 +100,13 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
     print(text if args.json else render(answer), file=stdout)
     return exit_code(answer)
+
+
+def _compiles_native_code(args: argparse.Namespace) -> bool:
+    """Whether the benchmark will call a C++ compiler: Inductor and Triton do, the CPU profile traces only."""
+    if "backend=inductor" in args.sets or args.profile.startswith(("gpu", "node")):
+        return True
+    return args.profile == "auto" and bool(machine.driver_version())
 
 
 def exit_code(answer: TrainAnswer) -> int:
@@ -210,7 +222,14 @@ def _given_arguments(args: argparse.Namespace) -> tuple[str, ...]:
 def _command_line(args: argparse.Namespace) -> str:
     """The command that repeats this one, from the options that were given."""
     words = ["python", "-m", "bisect", "train", args.env, *_given_arguments(args)]
-    for name, default in (("threads", None), ("repeat", 1), ("cache", "cold"), ("index", None), ("wheelhouse", None)):
+    for name, default in (
+        ("threads", None),
+        ("repeat", 1),
+        ("cache", "cold"),
+        ("index", None),
+        ("wheelhouse", None),
+        ("backend", None),
+    ):
         if getattr(args, name) != default:
             words += [f"--{name}", str(getattr(args, name))]
     words += ["--no-control"] if args.no_control else []

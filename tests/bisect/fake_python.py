@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from envs.place import HOST, Host
+
 GOLDEN = Path(__file__).parent.parent / "golden"
 _SCRIPT = """#!{python}
 import json, os, signal, sys, time
@@ -35,6 +37,7 @@ class FakeEnvironment:
     digest: str
     path: Path
     python: Path
+    place: Host = HOST
 
 
 def fake_environment(root: Path, body: str, *, kind: str = "train") -> FakeEnvironment:

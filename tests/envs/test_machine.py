@@ -46,8 +46,8 @@ def test_no_interpreter_that_fits(tmp_path):
 
 
 @pytest.mark.subprocess
-def test_interpreter_without_headers_is_not_used(tmp_path):
-    """torch.compile would fail at its first kernel for want of Python.h."""
+def test_an_interpreter_without_headers_is_the_last_resort(tmp_path):
+    """A machine with a bare system Python could not even run the profile that compiles nothing."""
     bare = tmp_path / "python3.99"
     bare.write_text("#!/bin/sh\necho '[\"" + str(bare) + '", "3.99.1", "cpython", false, false]\'\n')
     bare.chmod(0o755)
@@ -55,10 +55,9 @@ def test_interpreter_without_headers_is_not_used(tmp_path):
     fake.write_text(f"#!/bin/sh\necho {bare}\n")
     fake.chmod(0o755)
 
-    with pytest.raises(CannotRunError, match=r"has no C headers \(Python\.h\)") as caught:
-        interpreter.find(("3.99",), uv=str(fake), offline=True, environ={"PATH": "/usr/bin:/bin"})
+    found = interpreter.find(("3.99",), uv=str(fake), offline=True, environ={"PATH": "/usr/bin:/bin"})
 
-    assert "python3.99-dev" in caught.value.hint
+    assert (found.path, found.headers) == (bare, False)
 
 
 @pytest.mark.subprocess
