@@ -271,11 +271,10 @@ def _risks(way: Way, leaks: Sequence[tuple[str, str]]) -> tuple[str, ...]:
         for entry in way.cells
         if entry.state is State.OK or entry.state is State.SLOWER
     ]
-    risks += [
-        f"the hazard probe {hazard} shows the leak open in {build}: clean runs were luck or the workaround's doing"
-        for build, hazard in leaks
-        if build == way.build
-    ]
+    open_leaks = [hazard for build, hazard in leaks if build == way.build]
+    if open_leaks:
+        names = ", ".join(open_leaks)
+        risks.append(f"the hazard probes prove these leaks open in {way.build}: {names}; only a workaround closes them")
     risks += [f"not covered: {entry.cell.key.title} is {entry.label}" for entry in way.cells if entry.state in BAD]
     if any(entry.ratio is None and not entry.is_baseline for entry in way.cells if entry.state is State.OK):
         risks.append("throughput was not measured in every cell")
