@@ -23,7 +23,7 @@ from . import plot
 from .intervals import clopper_pearson
 from .matrix import MEANINGS, State
 from .matrix_state import format_ratio
-from .matrix_text import machine_title, mebibytes, noise_line, number, throughput_text
+from .matrix_text import machine_title, mebibytes, noise_line, number, shown_run, throughput_text
 from .matrix_throughput import log_ratios
 from .report import end_labels, git_range, percent, sentence, verdict_name
 
@@ -134,6 +134,7 @@ def _environment() -> Environment:
         "mebibytes": mebibytes,
         "ratio": format_ratio,
         "throughput": throughput_text,
+        "shown_run": shown_run,
         "strength": _strength,
         "evidence": _evidence,
         "machine_title": machine_title,

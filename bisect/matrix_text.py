@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from .matrix import MEANINGS
+from .matrix import MEANINGS, State
 from .matrix_state import format_ratio
 
 if TYPE_CHECKING:
@@ -118,6 +118,14 @@ def throughput_text(entry: Assessment) -> str:
     return format_ratio(entry.ratio) if entry.ratio is not None else "-"
 
 
+def shown_run(entry: Assessment) -> str:
+    """The run directory that shows the state best: the first failure, else the last run."""
+    runs = entry.cell.races or entry.cell.failures or entry.cell.runs[-1:]
+    if runs:
+        return runs[0].run
+    return entry.unblock or "-"
+
+
 def mebibytes(size: int | None) -> float | None:
     return None if size is None else size / 2**20
 
@@ -178,7 +186,7 @@ def _brief(entry: Assessment | None) -> str:
 
 
 def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:
-    state = entry.state.value + (f" ({entry.detail})" if entry.detail and entry.ratio is None else "")
+    state = entry.state.value + (f" ({entry.detail})" if entry.detail and entry.state is not State.SLOWER else "")
     return [
         escape(text)
         for text in (
@@ -193,17 +201,9 @@ def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:
             number(entry.warmup_s),
             number(entry.compile_s),
             number(mebibytes(entry.peak_bytes), ".0f"),
-            _evidence(entry),
+            shown_run(entry),
         )
     ]
-
-
-def _evidence(entry: Assessment) -> str:
-    """The run directory that shows the state best: the first failure, else the last run."""
-    runs = entry.cell.races or entry.cell.failures or entry.cell.runs[-1:]
-    if runs:
-        return runs[0].run
-    return entry.unblock or "-"
 
 
 def _hazards(report: Report, form: str) -> str:
