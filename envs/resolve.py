@@ -15,7 +15,7 @@ from packaging.version import Version
 
 from . import history, index, interpreter, lock, spec, uv
 from .errors import CannotBuildError, UsageError
-from .origin import decide, is_served, published, torch_files
+from .origin import decide, is_served, published, torch_files, wheelhouse_files
 from .resolution import compile_lock
 from .store import Store
 
@@ -72,15 +72,27 @@ def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | N
     definition = history.base_of(definition)
     if not definition.torch:
         return None
-    if not (settings.index or settings.wheelhouse):
-        committed = committed_lock(definition)
-        if committed is not None:
-            return committed
+    committed = None if settings.index else committed_lock(definition)
+    if committed is not None and not _contradicts(settings.wheelhouse, committed, definition):
+        return committed
     path = Store(settings.store).resolved(resolution_key(definition, settings))
     try:
         return lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
     except FileNotFoundError:
         return None
+
+
+def _contradicts(wheelhouse: Path | None, committed: lock.Lock, definition: spec.Definition) -> bool:
+    """Whether the directory holds this torch with other bytes than the committed lock's; then it is what is wanted."""
+    if wheelhouse is None:
+        return False
+    locked = {wheel.filename: wheel.size for item in committed.distributions for wheel in item.wheels}
+    held = [
+        file.filename
+        for file in wheelhouse_files(wheelhouse, "torch")
+        if index.matches(file.version, Version(definition.torch))
+    ]
+    return any(locked.get(name) != (wheelhouse / name).stat().st_size for name in held)
 
 
 def committed_lock(definition: spec.Definition) -> lock.Lock | None:

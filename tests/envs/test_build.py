@@ -363,6 +363,19 @@ def test_wheelhouse_alone(tmp_path, monkeypatch):
     assert {"leaf==3.0", "triton==3.6.0+git98", f"torch=={WHEEL}"} == set(environment.fingerprint.distributions)
 
 
+def test_wheelhouse_and_the_committed_lock(tmp_path):
+    """A directory of wheels changes what a shipped definition means only when it holds that very torch."""
+    house = tmp_path / "house"
+    stubs.torch(house, WHEEL)
+    places = stubs.places(tmp_path, wheelhouse=house)
+    shipped = spec.load("cu130")
+    assert resolve.known_lock(shipped, places) == resolve.committed_lock(shipped)
+
+    stubs.torch(house, "2.11.0", says="2.11.0+cu130")
+
+    assert resolve.known_lock(shipped, places) is None
+
+
 def test_wheelhouse_beside_an_index(places, tmp_path):
     """Wheels on disk win for torch; what they lack comes from the default index."""
     house = tmp_path / "house"
