@@ -144,6 +144,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),
         completed=completed,
+        was_moving=facts.was_moving,
         completed_on_cpu=completed and all(thread.device == "cpu" for thread in drafters),
         in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )

@@ -27,6 +27,16 @@ class ResultError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbour:
+    """Another thread at a moment; `tracing` when its stack was inside an FX trace."""
+
+    thread: str
+    phase: str = ""
+    step: int | None = None
+    tracing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
     """One exception of one thread, with the state of the FX flag when it was caught."""
 
@@ -38,6 +48,7 @@ class Failure:
     at_s: float = math.nan
     fx_flag: bool | None = None
     is_compiling: bool | None = None
+    neighbours: tuple[Neighbour, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,10 +49,11 @@ def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Findin
     step = "?" if failure.step is None else failure.step
     where = f"{thread.name} at step {step} ({failure.phase or 'unknown phase'})"
     flag = "" if failure.fx_flag is None else f", FX flag {'set' if failure.fx_flag else 'clear'}"
+    tracing = [f"{other.thread} was tracing" for other in failure.neighbours if other.tracing]
     frames = tuple(
         line.strip().split('"')[1] for line in failure.traceback.splitlines() if line.strip().startswith('File "')
     )
-    text = f"{where}: {head}{flag}"
+    text = f"{where}: {head}{', '.join([flag, *tracing])}"
     if match is None:
         return Finding(
             outcome=Outcome.parse("unknown"), role=Role.WRAPPER, position=position, text=text, detail="exception",

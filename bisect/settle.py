@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from .model import Outcome, OutcomeName
+from .model import Conclusion, Outcome, OutcomeName
 from .signatures import Role
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _SURVIVABLE = frozenset(
 """Failures that, followed by training steps, did not stop anything: an optional package, a retried download."""
 
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
+
+_OUT_OF_TIME = "It was still making steps when its time was over: give it more time, or fewer steps."
 
 _COMPILER_PATHS = (
     "torch/_dynamo",
@@ -46,6 +48,7 @@ class Circumstances:
         thread_evidence: whether threads other than the main one spoke.
         compiled: whether at least one compilation was counted.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
+        was_moving: whether steps were still being made shortly before the run was ended from outside.
         completed: whether a result file says that every thread did its work.
         completed_on_cpu: the same, on a CPU: then a missing GPU was not needed.
     """
@@ -58,6 +61,7 @@ class Circumstances:
     in_compiler: bool
     completed_on_cpu: bool
     completed: bool
+    was_moving: bool
 
     @property
     def single(self) -> bool:
@@ -74,26 +78,47 @@ def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[F
     return tuple(finding for finding in settled if finding is not None)
 
 
-def _settle_one(  # noqa: PLR0911  (one case each)
-    finding: Finding, circumstances: Circumstances, *, recomputed: bool
-) -> Finding | None:
-    name = finding.outcome.name
-    if name is OutcomeName.OK:
-        return None
-    if name is OutcomeName.NOTHING_COMPILED and circumstances.compiled:
-        return None
-    if name is OutcomeName.FX_FLAG_RACE and (circumstances.single or recomputed):
+def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding | None:
+    match finding.outcome.name:
+        case OutcomeName.OK:
+            return None
+        case OutcomeName.NOTHING_COMPILED:
+            return None if circumstances.compiled else finding
+        case OutcomeName.FX_FLAG_RACE:
+            settled = _settle_fx(finding, circumstances, recomputed=recomputed)
+        case OutcomeName.OTHER_THREAD_RACE:
+            settled = _settle_other_race(finding, circumstances)
+        case OutcomeName.HANG:
+            settled = _settle_hang(finding, circumstances)
+        case OutcomeName.BUILD_FAILED if circumstances.in_compiler and not finding.detail:
+            settled = replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
+        case OutcomeName.COMPILE_ERROR | OutcomeName.UNKNOWN:
+            settled = _thread_compile(finding, circumstances)
+        case _:
+            settled = finding
+    return replace(settled, role=Role.REMARK) if _is_survived(settled, circumstances) else settled
+
+
+def _settle_fx(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding:
+    if circumstances.single or recomputed or _traces_itself(finding, circumstances):
         detail = "recompute" if recomputed else finding.detail
         return replace(finding, outcome=Outcome(name=OutcomeName.NESTED_FX), detail=detail)
-    if name is OutcomeName.OTHER_THREAD_RACE and circumstances.single:
+    return finding
+
+
+def _settle_other_race(finding: Finding, circumstances: Circumstances) -> Finding:
+    if circumstances.single:
         return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), detail=finding.outcome.kind)
     if finding.outcome.kind == "mask_metadata" and finding.frames and not _in_compiler(finding):
         return replace(finding, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="exception")
-    if name is OutcomeName.BUILD_FAILED and not finding.detail and circumstances.in_compiler:
-        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
-    if name in (OutcomeName.COMPILE_ERROR, OutcomeName.UNKNOWN):
-        return _thread_compile(finding, circumstances)
-    return replace(finding, role=Role.REMARK) if _is_survived(finding, circumstances) else finding
+    return finding
+
+
+def _settle_hang(finding: Finding, circumstances: Circumstances) -> Finding:
+    if not circumstances.was_moving or finding.outcome.kind != "deadline":
+        return finding
+    out_of_time = Outcome(name=OutcomeName.HARNESS_ERROR)
+    return replace(finding, outcome=out_of_time, detail="time_limit", advice=_OUT_OF_TIME, conclusion=Conclusion.RETRY)
 
 
 def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
@@ -107,6 +132,13 @@ def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
 
 def _in_compiler(finding: Finding) -> bool:
     return any(path in frame for frame in finding.frames for path in (*_COMPILER_PATHS, "flex_attention"))
+
+
+def _traces_itself(finding: Finding, circumstances: Circumstances) -> bool:
+    """Whether the thread that raised was itself inside an FX trace: in a race the tracer is another thread."""
+    tracers = ("torch/fx/_symbolic_trace.py", "torch/fx/experimental/proxy_tensor.py")
+    own = any(tracer in frame for frame in finding.frames for tracer in tracers)
+    return own and circumstances.control != "clean"
 
 
 def _only_in_recomputation(findings: Sequence[Finding], circumstances: Circumstances) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ _RETRY = re.compile(
 )
 
 
+_SHORT_SILENCE_S = 30.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogFacts:
     """What a log says beside its errors; positions are line numbers, 0 where there is none.
@@ -75,6 +80,7 @@ class LogFacts:
         compiled: whether it counts at least one compilation.
         retries: positions of lines that say something is tried again.
         readable: whether it is text at all.
+        was_moving: whether the last step stands shortly before the last time stamp of the log, by its own time stamps.
     """
 
     num_threads: int | None = None
@@ -89,6 +95,7 @@ class LogFacts:
     compiled: bool = False
     retries: tuple[int, ...] = ()
     readable: bool = True
+    was_moving: bool = False
 
 
 def read_facts(lines: Sequence[Line]) -> LogFacts:
@@ -96,7 +103,9 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
     steps = [(line.number, match) for line in lines if (match := _progress(line.text))]
     return LogFacts(
         num_threads=_num_threads(lines),
-        labels=frozenset(label.lower() for line in lines for label in _LABELS.findall(line.text)),
+        labels=frozenset(
+            label.lower() for line in lines for label in (*_LABELS.findall(line.text), line.label) if label
+        ),
         steps=len(steps),
         last_step=steps[-1][0] if steps else 0,
         finished=_is_finished(lines, last=steps[-1][1] if steps else None),
@@ -107,6 +116,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         compiled=any("compile" in line.text.lower() and _COMPILED.search(line.text) for line in lines),
         retries=tuple(line.number for line in lines if _RETRY.search(line.text)),
         readable=_is_readable(lines),
+        was_moving=_was_moving(lines, [number for number, _ in steps]),
     )
 
 
@@ -121,6 +131,17 @@ def _num_threads(lines: Sequence[Line]) -> int | None:
             if match is not None and not _OTHER_THREADS.search(line.text) and not _TROUBLE.search(line.text):
                 return int(match[1] or match[2])
     return None
+
+
+def _was_moving(lines: Sequence[Line], steps: Sequence[int]) -> bool:
+    """Whether the silence before the end was no longer than a few steps: out of time is not hung."""
+    stamps = {line.number: line.seconds for line in lines if line.seconds is not None}
+    times = [stamps[number] for number in steps if number in stamps]
+    ends = [stamp for number, stamp in stamps.items() if steps and number > steps[-1]]
+    if len(times) < 3 or not ends:
+        return False
+    gap = median(later - earlier for earlier, later in pairwise(times))
+    return 0 <= max(ends) - times[-1] <= max(_SHORT_SILENCE_S, 5 * gap)
 
 
 def _is_finished(lines: Sequence[Line], *, last: re.Match[str] | None) -> bool:

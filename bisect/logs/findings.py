@@ -65,6 +65,16 @@ class Traceback:
 
 _BANNER = re.compile(r"Exception in thread ([\w.-]+)")
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
+_INFORMATION = re.compile(r".{0,60}\b(?:INFO|DEBUG|TRACE)\b")
+_RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
+_NEVER_AT_INFO = frozenset(
+    {
+        OutcomeName.IMPORT_BROKEN, OutcomeName.DOWNLOAD_FAILED, OutcomeName.HANG, OutcomeName.HARNESS_ERROR,
+        OutcomeName.INCONSISTENT_ENV, OutcomeName.LIBRARY_MIX, OutcomeName.NUMERIC_MISMATCH, OutcomeName.TOOL_TOO_OLD,
+        OutcomeName.BUILD_FAILED, OutcomeName.HARDWARE_FAULT, OutcomeName.DISK_FULL,
+    }
+)  # fmt: skip
+"""What a line that its logger calls information does not prove, unless it names an exception."""
 _LIBRARY_PARTS = ("site-packages", "dist-packages", "torch/", "triton/", "/lib/python")
 _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |:$|$)")
 
@@ -129,6 +139,8 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
     if in_source and not signature.in_source:
         return None
     if not signature.in_source and is_spoken_about(line.text, start):
+        return None
+    if signature.outcome.name in _NEVER_AT_INFO and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
         return None
     if signature.unless_after is not None and any(signature.unless_after.search(after.text) for after in following):
         return None

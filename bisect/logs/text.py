@@ -30,6 +30,11 @@ _ALARMS = (
     "no space", "symbol", "cannot", "traceback", "abort", "xid", "oom", "memory", "mismatch", "limit", "deadlock",
     "unsatisf", "not found", "driver", "capab", "compile",
 )  # fmt: skip
+_STAMP = re.compile(
+    r"(?:(?P<year>20\d\d)-(?P<month>\d\d)-(?P<day>\d\d)[T\x20_])?"
+    r"(?<!\d)(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)"
+)
+_LABEL = re.compile(r"\[((?:drafter|thread|worker)-\d+)\]", re.IGNORECASE)
 _PREFIX = re.compile(
     r"""\s*(?:
       \[?\d{4}-\d\d-\d\d[T\x20_]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?:?   # 2026-11-29 12:00:01,123
@@ -52,10 +57,19 @@ _PREFIX = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line: its number in the log (from 1), and its text without colours and prefixes."""
+    """One line of a log.
+
+    Attributes:
+        number: its number, from 1.
+        text: it without colours and prefixes.
+        seconds: its time stamp, since any fixed point; None without one.
+        label: the thread that its prefix names.
+    """
 
     number: int
     text: str
+    seconds: float | None = None
+    label: str = ""
 
 
 def clean(text: str) -> str:
@@ -67,6 +81,17 @@ def clean(text: str) -> str:
             break
         text = text[match.end() :]
     return text
+
+
+def seconds(raw: str) -> float | None:
+    """The time stamp that a line begins with (or that a scheduler put into it), in seconds since any fixed point."""
+    match = _STAMP.search(raw[:120])
+    if match is None:
+        return None
+    days = 0
+    if match["year"]:  # any fixed length of a month keeps two stamps of one run apart by at least what passed
+        days = (int(match["year"]) * 12 + int(match["month"])) * 31 + int(match["day"])
+    return float(((days * 24 + int(match["hour"])) * 60 + int(match["minute"])) * 60 + int(match["second"]))
 
 
 def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
@@ -81,10 +106,15 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
             tail.append((number, raw))
             if not _is_new(raw, shapes=shapes, num_kept=len(kept)):
                 continue
-        kept.extend(Line(number, text) for text in _pieces(raw))
+        kept.extend(_lines(number, raw))
     last = kept[-1].number if kept else 0
-    missing = (Line(number, text) for number, raw in tail if number > last for text in _pieces(raw))
+    missing = (line for number, raw in tail if number > last for line in _lines(number, raw))
     return (*kept, *missing)
+
+
+def _lines(number: int, raw: str) -> Iterator[Line]:
+    label = _LABEL.search(raw[:120])
+    return (Line(number, text, seconds(raw), label[1] if label else "") for text in _pieces(raw))
 
 
 def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:

@@ -20,9 +20,10 @@ MEMORY = (
     ),
     rule(
         "ok",
-        r"Ignoring (?:this )?choice|Skipping import of cpp extensions due to incompatible torch version",
-        "ignoring this choice|ignoring choice|skipping import of cpp extensions",
-        source="Comfy-Org/ComfyUI#10371, pytorch/ao#3817, torch/_inductor/select_algorithm.py",
+        r"Ignoring (?:this )?choice|Skipping import of cpp extensions due to incompatible torch version"
+        r"|errno: 97 - Address family not supported|Exception ignored in:",
+        "ignoring this choice|ignoring choice|skipping import of cpp extensions|errno: 97|exception ignored in",
+        source="Comfy-Org/ComfyUI#10371, pytorch/ao#3817, torch/_inductor/select_algorithm.py, c10d/socket.cpp",
         example="Skipping import of cpp extensions due to incompatible torch version 2.9.1 for torchao 0.15",
         role=Role.REMARK,
         detail="benign",

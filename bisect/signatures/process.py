@@ -9,7 +9,7 @@ HANGS = (
     rule(
         "hang(nccl_watchdog)",
         r"Watchdog caught collective operation timeout|watchdog (?:thread )?got stuck|HeartbeatMonitor|heartbeat monitor timed out"
-        r"|collective (?:operation )?time(?:d )?out|NCCL.{0,40}\btimed? ?out\b|Some NCCL operations have failed or timed out"
+        r"|collective (?:operation )?time(?:d )?out|NCCL.{0,40}\btimed out\b|NCCL time-?out(?! ?(?:[:=(]|set|is|of|value|seconds))|Some NCCL operations have failed or timed out"
         r"|Timed out waiting \d+ ?ms for (?:recv|send)|monitoredBarrier|watchdog timeout!",
         "watchdog|heartbeatmonitor|heartbeat monitor|collective|nccl|timed out waiting|monitoredbarrier",
         source="pytorch/pytorch#97191, #118369; snowflakedb/ArcticTraining#219",

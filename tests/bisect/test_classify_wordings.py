@@ -765,3 +765,62 @@ def test_a_wording_is_read_as_what_it_means(row):
         assert conclude(found, Outcome.parse(hunt or "fx_flag_race")) is Conclusion(conclusion)
     if secondary is not None:
         assert [str(outcome) for outcome in found.secondary] == secondary
+
+
+def test_a_run_that_still_made_steps_when_its_time_was_over_did_not_hang():
+    """A slow run cut by a time limit would be a hit in a search for a hang."""
+    steps = "".join(f"2026-10-01 10:00:{2 * step:02d} step {step} loss 9.1\n" for step in range(20))
+    limit = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-10-01T10:{} DUE TO TIME LIMIT ***\n"
+
+    moving = classify(Evidence(log=steps + limit.format("00:41")))
+    hung = classify(Evidence(log=steps + limit.format("30:00")))
+
+    assert (str(moving.outcome), conclude(moving, Outcome.parse("hang"))) == ("harness_error", Conclusion.RETRY)
+    assert (str(hung.outcome), conclude(hung, Outcome.parse("hang"))) == ("hang(deadline)", Conclusion.BAD)
+
+
+def test_the_thread_that_traces_itself_is_nested_and_no_race():
+    """A deterministic failure would be a race because several threads ran."""
+    log = (
+        'Exception in thread Thread-1:\nTraceback (most recent call last):\n  File "/e/torch/fx/_symbolic_trace.py", line 1, in trace\n'
+        f'    x\n  File "/e/torch/_dynamo/eval_frame.py", line 2, in compile_wrapper\n    y\n{FX}\n'
+    )
+
+    assert str(classify(Evidence(log=log, threads=3)).outcome) == "nested_fx"
+    assert str(classify(Evidence(log=log, threads=3, control="clean")).outcome) == "fx_flag_race"
+
+
+def test_a_healthy_log_with_every_usual_notice_is_ok():
+    """What launchers, NCCL, the autotuner and loggers print on a good day would be read as failures."""
+    log = "\n".join(
+        (
+            "W1129 12:00:00.000000 77 torch/distributed/run.py:792] Setting OMP_NUM_THREADS environment variable for each process",
+            "[W1129 12:00:00.1 socket.cpp:697] [c10d] The client socket has failed to connect (errno: 97 - Address family not supported).",
+            "node1:77:99 [0] NCCL INFO NET/Plugin: Could not find: libnccl-net.so. Using internal net plugin.",
+            "node1:77:99 [0] NCCL INFO Failed to open libibverbs.so[.1]",
+            "ProcessGroupNCCL environments: TORCH_NCCL_DUMP_ON_TIMEOUT: 1, TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC: 600",
+            "NCCL timeout: 1800",
+            "watchdog timeout set to 600000 ms",
+            "  triton_flex_attention_1 inf ms 0.0%",
+            "flash_attn is not installed, using sdpa instead",
+            "config: {'on_oom': 'skip', 'detect_nan': True, 'nan_policy': 'raise', 'max_errors': 0, 'max_grad_norm': inf}",
+            "memory limit: 64 GB, disk space: 500 GB free, no space problems",
+            "|  CUDA OOMs: 0            |        cudaMalloc retries: 0         |",
+            "recompile_limit = 64 accumulated_recompile_limit=256",
+            "graph breaks: 0 recompiles: 0 dense calls: 0 timeouts: 0",
+            "numerics check: max abs diff 1.2e-06 against reference, within tolerance",
+            "health: 0 Xid errors, ECC mode enabled, 0 uncorrectable errors, throttling: Not Active",
+            *(f"[drafter-{number}] step 1/6 loss 9.31 tok/s 4100 lr 6e-4 grad_norm 1.2" for number in range(3)),
+            "INFO compile time: 0.0 s (cached), compiles: 8",
+            "INFO errors: 0, warnings: 0, failed: 0",
+            *(f"[drafter-{number}] step 6/6 loss 8.31 tok/s 4100" for number in range(3)),
+            "best_val_loss: inf -> 8.29",
+            "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>",
+            "[rank0]:[W1129 12:10:00.1 ProcessGroupNCCL.cpp:1496] Warning: WARNING: destroy_process_group() was not called",
+            "training finished in 600 s, no NaN, no hang detected, no deadlock detected",
+        )
+    )
+    found = classify(Evidence(log=log, returncode=0))
+
+    assert (str(found.outcome), found.secondary, found.num_threads) == ("ok", (), 3), found.evidence
+    assert conclude(found, Outcome.parse("fx_flag_race")) is Conclusion.GOOD
