@@ -64,9 +64,11 @@ class ThreadRecord:
     step_times_s: tuple[float, ...] = ()
     step_tokens: tuple[int, ...] = ()
     step_anchors: tuple[int, ...] = ()
+    step_compiles: tuple[int, ...] = ()
     tokens: int = 0
     queue_wait_s: float = 0.0
     lock_wait_s: float = 0.0
+    average_wait_s: float = 0.0
     exceptions: tuple[Failure, ...] = ()
 
 
@@ -91,10 +93,11 @@ class RecompileLimitHit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DenseCall:
-    """The first attention call that ran unfused."""
+    """The first attention call that ran unfused, with the bytes of its score matrix."""
 
     thread: str = ""
     step: int | None = None
+    score_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +206,7 @@ class WorkaroundRecord:
     builds: str = ""
     closes: tuple[object, ...] = ()
     applied: tuple[object, ...] = ()
+    refusal: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,6 +274,7 @@ class HazardsResult:
     finished: bool
     environment: EnvironmentRecord | None = None
     hazards: tuple[HazardRecord, ...] = ()
+    workaround: str = "none"
     wall_s: float = math.nan
 
     def answer(self, name: str) -> Answer | None:

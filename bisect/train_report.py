@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from .explain import explain
 from .intervals import clopper_pearson
 from .model import OutcomeName
 
@@ -83,7 +84,7 @@ def render(answer: TrainAnswer) -> str:
             if run.completed
             else ["            of the threads that went on; a run that fails says little about speed"]
         )
-        parts += [*_gpu(run.result), *_compilation(run.result.process)]
+        parts += [*_gpu(run.result), *_compilation(run.result.process), *_why_slow(run.result)]
     parts += ["", f"run directory: {answer.directory}", f"repeat with:   {answer.reproduce}"]
     return "\n".join(parts)
 
@@ -271,6 +272,11 @@ def _compilation(process: ProcessRecord | None) -> list[str]:
         for reason in _most_frequent(process.recompile_reasons)
     ]
     return lines
+
+
+def _why_slow(result: TrainResult) -> list[str]:
+    """What cost time, the costliest first; nothing where nothing stands out."""
+    return [f"slow:       {reason.sentence}" for reason in explain(result)]
 
 
 def _most_frequent(reasons: Sequence[RecompileReason]) -> list[RecompileReason]:
