@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 BUILD_SHARE = 0.4
 """Part of the build cost that a choice counts: the environment also serves every later run of that candidate."""
+NEARLY_CERTAIN = 0.9
+ONCE_DISCOUNT = 0.9
 BLOCK_LENGTH = 3.0
 """Unusable candidates come in blocks of about this length: their neighbours are worth less."""
 FUTURES = 8
@@ -33,7 +35,7 @@ FUTURES = 8
 def choose(line: Lineup, belief: Belief, problem: Problem, *, workers: int, pending: Iterable[int]) -> tuple[int, ...]:
     """Positions to run now, best first, one run each; empty when no usable position is left."""
     under_way = tuple(pending)
-    build_cost = BUILD_SHARE * problem.build_cost / (workers + len(under_way)) ** 2
+    build_cost = _build_price(belief, problem) / (workers + len(under_way)) ** 2
     built = line.cached.copy()
     futures = [(1.0, belief)]
     for position in under_way:
@@ -49,6 +51,14 @@ def choose(line: Lineup, belief: Belief, problem: Problem, *, workers: int, pend
         if len(chosen) < workers:
             futures = _imagine(futures, best)
     return tuple(chosen)
+
+
+def _build_price(belief: Belief, problem: Problem) -> float:
+    """What a choice counts for a build. Less where one run settles a candidate: no later run will share it."""
+    side = belief.rise if belief.rise.mass.max() >= belief.fall.mass.max() else belief.fall
+    failing = (side.new if side is belief.rise else side.old)[belief.row[int(np.argmax(side.mass))]]
+    certain = float(failing[belief.rates > NEARLY_CERTAIN].sum())
+    return BUILD_SHARE * problem.build_cost * (1.0 - ONCE_DISCOUNT * certain)
 
 
 def _best(line: Lineup, futures: list[tuple[float, Belief]], *, build: FloatArray, run_cost: float) -> int | None:

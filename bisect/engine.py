@@ -4,7 +4,8 @@
 with another list. The order of the rules is the order of the code:
 
 1. both endpoints, bad one first, until each has said something twice; an endpoint that cannot be run is named;
-2. more than one change is named; no change is as good an answer as a change;
+2. more than one change is named; no change is as good an answer as a change, and until the bad endpoint has failed
+   once nothing else is run;
 3. a change between two usable neighbours is claimed at the asked confidence, once both neighbours were seen to
    behave as claimed; candidates that no run can tell apart are narrowed, never found;
 4. `max_runs`; else the candidate with the most information per cost, and one run of it.
@@ -25,7 +26,7 @@ from .intervals import allowed_rate
 from .islands import Island, find_island
 from .lineup import lineup
 from .model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
-from .posterior import infer
+from .posterior import infer, noisy_prior
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 ENDPOINT_RUNS = 2
 ENDPOINT_TRIES = 3
+ENDPOINT_BUDGET = 100
+"""Runs of both endpoints together after which a search that cannot tell them apart ends."""
+NOTHING_CERTAIN = 0.6
+"""Part of the error allowed to a claim that is allowed to `nothing changes`."""
+NOISY_CONFIDENCE = 0.85
+"""What a claim must reach for someone who knows that the good side fails by itself: early luck is caught here."""
 ISLAND_CERTAIN = 0.9
 ISLAND_DOUBT = 0.5
 
@@ -62,6 +69,7 @@ def next_step(
         or _endpoint(state, workers)
         or _several_changes(state, doubt=ISLAND_CERTAIN)
         or _nothing_changes(state)
+        or _not_yet_seen(state, workers)
         or _claim(state, workers)
         or _out_of_runs(state)
         or _most_informative(state, workers, pending)
@@ -129,6 +137,13 @@ def _endpoint(state: _State, workers: int) -> Step | None:
     return state.probe(due[:workers], "endpoints are checked first, more than once")
 
 
+def _not_yet_seen(state: _State, workers: int) -> Probe | None:
+    """No other environment is built before the failure was seen at least once."""
+    if state.line.failures.any() or state.runs >= state.problem.max_runs:
+        return None
+    return state.probe([state.line.bad_end] * workers, "the bad endpoint has not failed yet")
+
+
 def _several_changes(state: _State, *, doubt: float) -> Contradiction | None:
     island = find_island(state.line)
     if island is None or island.probability < doubt:
@@ -155,8 +170,11 @@ def _tell(state: _State, island: Island) -> str:
 
 
 def _nothing_changes(state: _State) -> Step | None:
-    line, belief = state.line, state.belief
-    if belief.none < state.problem.confidence:
+    line = state.line
+    none = state.belief.none_at_even_odds
+    at_the_ends = int(line.runs[line.good_end] + line.runs[line.bad_end])
+    enough = 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
+    if none < enough and (at_the_ends < ENDPOINT_BUDGET or none < 0.5):
         return None
     island = _several_changes(state, doubt=ISLAND_DOUBT)
     if island is not None:
@@ -169,7 +187,7 @@ def _nothing_changes(state: _State) -> Step | None:
             posterior=state.posterior,
         )
     return NoRegression(
-        confidence=belief.none,
+        confidence=none,
         allowed_rate=allowed_rate(int(line.failures[line.bad_end]), int(line.runs[line.bad_end])),
         posterior=state.posterior,
         reason=f"the bad endpoint does not reproduce the failure here ({bad}), nor does the good one ({good})",
@@ -191,7 +209,7 @@ def _likeliest_gap(state: _State) -> _Gap | None:
 
 def _claim(state: _State, workers: int) -> Step | None:
     gap = _likeliest_gap(state)
-    if gap is None or gap.mass < state.problem.confidence:
+    if gap is None or not _is_sure(state, gap):
         return None
     good, bad = (gap.older, gap.newer) if gap.rising else (gap.newer, gap.older)
     unseen = ((bad, state.line.failures[bad]), (good, state.line.passes[good]))
@@ -199,6 +217,16 @@ def _claim(state: _State, workers: int) -> Step | None:
     if due and state.runs < state.problem.max_runs:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
     return _several_changes(state, doubt=ISLAND_DOUBT) or _answer(state, gap, good=good, bad=bad)
+
+
+def _is_sure(state: _State, gap: _Gap) -> bool:
+    """At the asked confidence; also at even odds of no change, and nearly so where the good side is noisy."""
+    confidence = state.problem.confidence
+    if gap.mass < confidence or state.belief.none_at_even_odds > 1.0 - confidence:
+        return False
+    noisy = infer(state.line, noisy_prior())
+    side = noisy.rise if gap.rising else noisy.fall
+    return float(side.mass[gap.older : gap.newer].sum()) >= NOISY_CONFIDENCE * float(noisy.change.sum())
 
 
 def _answer(state: _State, gap: _Gap, *, good: int, bad: int) -> Found | Narrowed:

@@ -22,6 +22,7 @@ PRIOR_ISLAND = 0.03
 MAX_SWITCHES = 3
 _PRIOR = np.array([1.0 - PRIOR_ISLAND] * 2 + [PRIOR_ISLAND] * 2)
 _ENOUGH_UNEXPLAINED = 4.0
+_NEGLIGIBLE = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,8 @@ def find_island(line: Lineup) -> Island | None:
     evidence, best = zip(*(_evidence(line, run, start=start) for start in (0, 1)), strict=True)
     weights = np.exp(np.array(evidence) - np.max(evidence)) * _PRIOR
     probability = weights[:, 2:].sum() / weights.sum()
+    if probability < _NEGLIGIBLE:
+        return None
     start, more = np.unravel_index(int(np.argmax(weights[:, 2:])), weights[:, 2:].shape)
     switches = int(more) + 2
     low, high = best[int(start)][switches]

@@ -37,14 +37,20 @@ class RatePrior:
     same: FloatArray
 
 
-PRIOR_NONE = 0.2
+PRIOR_NONE = 0.1
 PRIOR_CLAIMED = 0.97
 """Of the change, the part that goes the way the endpoints claim."""
+NOISY = 0.06
+"""A good side that fails this often, relative to the bad side, is a noisy one."""
 
 
 @cache
 def rate_prior() -> RatePrior:
-    """One prior for every search: nearly flat on the high side, heavy up to 0.3 and beyond on the low side."""
+    """The one prior of every search: flat on the high side, a heavy tail of the low side's rate *relative* to it.
+
+    A clean good side is favoured, because a rate near 0 has most of the mass of `ratio ** -0.6`; a good side that
+    fails a fifth as often as the bad one keeps enough mass that a few unlucky runs show it.
+    """
     edges = np.concatenate(
         [
             [0.0, 0.002, 0.006, 0.012, 0.02],
@@ -56,13 +62,22 @@ def rate_prior() -> RatePrior:
     rates = (edges[:-1] + edges[1:]) / 2
     rates[0], rates[-1] = 0.0004, 0.9985
     width = np.diff(edges)
-    low = width * rates**-0.5 * (1 - rates) ** 3
-    high = width * rates**-0.3
-    odds = rates / (1 - rates)
-    apart = (odds[None, :] >= 1.8 * odds[:, None]) & (rates[None, :] >= rates[:, None] + 0.03)
-    pair = np.outer(low, high) * apart
+    low, high = rates[:, None], rates[None, :]
+    ratio = np.minimum(low / high, 1.0 - 1e-9)
+    given_high = width[:, None] * ratio**-0.6 * (1.0 - ratio) ** 4
+    given_high /= given_high.sum(axis=0)
+    apart = (low / (1 - low) * 1.8 <= high / (1 - high)) & (low + 0.03 <= high)
+    pair = given_high * width * rates**-0.3 * apart
     same = width * rates**-0.5 * (1 - rates) ** -0.3
     return RatePrior(rates=rates, pair=pair / pair.sum(), same=same / same.sum())
+
+
+@cache
+def noisy_prior() -> RatePrior:
+    """The same prior for those who know that the good side is noisy."""
+    prior = rate_prior()
+    pair = np.where(prior.rates[:, None] >= NOISY * prior.rates[None, :], prior.pair, 0.0)
+    return RatePrior(rates=prior.rates, pair=pair / pair.sum(), same=prior.same)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +120,16 @@ class Belief:
         """Probability of each change point, both directions together."""
         return self.rise.mass + self.fall.mass
 
+    @property
+    def none_at_even_odds(self) -> float:
+        """Probability of no change for someone who held it as likely as a change before the first run."""
+        weighed = self.none * (1.0 - PRIOR_NONE) / PRIOR_NONE
+        return weighed / (weighed + 1.0 - self.none)
 
-def infer(lineup: Lineup) -> Belief:
-    """The posterior over change points, directions and rates."""
-    prior = rate_prior()
+
+def infer(lineup: Lineup, prior: RatePrior | None = None) -> Belief:
+    """The posterior over change points, directions and rates, under the one prior unless another is given."""
+    prior = prior or rate_prior()
     log_fail, log_pass = np.log(prior.rates), np.log1p(-prior.rates)
     row, old_fail, old_pass = _rows(lineup)
     new_fail, new_pass = int(lineup.failures.sum()) - old_fail, int(lineup.passes.sum()) - old_pass

@@ -1,0 +1,52 @@
+"""`python -m tests.bench PART...`: tables of the search's figures, with the seed that makes them again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+
+from tabulate import tabulate
+
+from . import ordered, paired, peers
+
+PARTS = {
+    "cost": (partial(ordered.cells, ordered.COST), "runs and units of the searches other tools were measured on"),
+    "calibration": (partial(ordered.cells, ordered.CALIBRATION), "a claimed 95 % is right 94 % of the time or more"),
+    "grid": (partial(ordered.cells, ordered.GRID), "the same over many pairs of rates, 32 candidates"),
+    "skips": (ordered.skips, "unusable candidates: the reported set holds the culprit"),
+    "premises": (ordered.premises, "nothing to find: how it ends, and after how many runs"),
+    "workers": (ordered.several_workers, "wall time in rounds of W equal runs"),
+    "throughput": (paired.rows, "loss of throughput under noise and drift"),
+    "speed": (ordered.step_time, "time of one decision"),
+    "peers": (peers.rows, "the cost table given to other tools (installs them from the package index)"),
+}
+DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed")
+
+
+def main() -> int:
+    """Write one table a part."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.bench",
+        description="; ".join(f"{name}: {told}" for name, (_, told) in PARTS.items()),
+        epilog="example: nox -s bench -- calibration --searches 2000 --seed 1",
+    )
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"one of {', '.join(PARTS)}; default: {DEFAULT}")
+    parser.add_argument("--searches", type=int, default=100, metavar="N", help="searches a cell (default 100)")
+    parser.add_argument("--seed", type=int, default=1)
+    asked = parser.parse_args()
+    unknown = [part for part in asked.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}")
+    for part in asked.parts or DEFAULT:
+        rows, told = PARTS[part]
+        options = {"seed": asked.seed} if part == "speed" else {"seed": asked.seed, "searches": asked.searches}
+        header, *body = rows(**options)
+        table = tabulate(body, headers=header, disable_numparse=True)
+        sys.stdout.write(f"\n{part}: {told} (seed {asked.seed}, {asked.searches} searches a cell)\n{table}\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
