@@ -1,0 +1,107 @@
+"""The effects of a search on this machine, with a fake interpreter in place of built environments."""
+
+import json
+import math
+from bisect.executor import LocalRunner
+from bisect.judge import Question
+from bisect.model import Conclusion, Outcome
+from bisect.probe import RunKind, RunRequest
+
+import pytest
+
+from envs.settings import Settings
+
+from .fake_python import RACE, fake_environment
+
+pytestmark = pytest.mark.subprocess
+RACE_QUESTION = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
+SPEED = """
+content = json.loads(golden)
+content["threads"] = [t for t in content["threads"] if not t["exceptions"]]
+content["throughput"]["ktok_s"] = {ktok_s}
+result(json.dumps(content))
+"""
+
+
+class FakeRunner(LocalRunner):
+    """Environments are there already; everything else is real."""
+
+    environments = None
+
+    def _built(self, candidate):
+        return self.environments[candidate]
+
+
+def runner(tmp_path, bodies, **fields):
+    values = {
+        "names": tuple(bodies),
+        "define": None,
+        "settings": Settings(store=tmp_path / "store"),
+        "request": RunRequest(kind=RunKind.TRAIN, timeout_s=30),
+        "question": RACE_QUESTION,
+        "directory": tmp_path / "out",
+        "say": repr,
+    }
+    made = FakeRunner(**{**values, **fields})
+    made.environments = {name: fake_environment(tmp_path / name, body) for name, body in bodies.items()}
+    return made
+
+
+def test_a_race_is_bad_once_the_control_passed(tmp_path):
+    """The word race needs the same run with one thread, made once, before the first run at the bad endpoint."""
+    here = runner(tmp_path, {"a": RACE}, control_at="a")
+    found = [finding for run in ("run-0001", "run-0002") for finding in here.run(["a"], [run])]
+
+    assert [item.observation.conclusion for item in found] == [Conclusion.BAD] * 2
+    assert found[0].observation.outcome == "fx_flag_race"
+    argv = json.loads((tmp_path / "out" / "control" / "record.json").read_text())["argv"]
+    assert argv[-2:] == ["--threads", "1"]
+
+
+def test_a_failure_of_one_thread_too_is_no_race(tmp_path):
+    """Then the search must not go looking for the build that brought in a race."""
+    here = runner(tmp_path, {"a": "result(golden); sys.exit(1)"}, control_at="a")
+    (found,) = here.run(["a"], ["run-0001"])
+
+    assert found.observation.conclusion is not Conclusion.BAD
+
+
+def test_a_run_that_ended_before_a_kill_is_judged_from_its_directory(tmp_path):
+    """Recovering must give what the run would have given, and nothing for one that never ended."""
+    here = runner(tmp_path, {"a": RACE}, control_at="a")
+    (found,) = here.run(["a"], ["run-0001"])
+    (tmp_path / "out" / "run-0002").mkdir()
+
+    assert here.recover("a", "run-0001") == found
+    assert here.recover("a", "run-0002") is None
+
+
+def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
+    """A drifting machine favours whoever runs second; ABBA order cancels it."""
+    bodies = {"base": SPEED.format(ktok_s=2.0), "slow": SPEED.format(ktok_s=1.0)}
+    question = Question(kind=RunKind.TRAIN, throughput=True)
+    here = runner(tmp_path, bodies, question=question, baseline="base")
+    found = [finding for run in ("run-0001", "run-0002") for finding in here.run(["slow"], [run])]
+
+    assert [item.observation.value for item in found] == [pytest.approx(math.log(0.5))] * 2
+    started = sorted((tmp_path / "out").glob("run-*/record.json"), key=lambda path: path.stat().st_ctime_ns)
+    assert [path.parent.name for path in started] == ["run-0001", "run-0001-baseline", "run-0002-baseline", "run-0002"]
+
+
+def test_a_pair_without_a_measurement_says_nothing(tmp_path):
+    """A crashed half of a pair is no loss of throughput."""
+    bodies = {"base": SPEED.format(ktok_s=2.0), "broken": "sys.exit(1)"}
+    here = runner(tmp_path, bodies, question=Question(kind=RunKind.TRAIN, throughput=True), baseline="base")
+    (found,) = here.run(["broken"], ["run-0001"])
+
+    assert (found.observation.conclusion, found.observation.value) == (Conclusion.SKIP, None)
+
+
+def test_compile_caches_of_a_search_are_dropped_and_evidence_kept(tmp_path):
+    """A search makes hundreds of runs; each would keep gigabytes that prove nothing."""
+    here = runner(tmp_path, {"a": RACE})
+    list(here.run(["a"], ["run-0001"]))
+
+    kept = {path.name for path in (tmp_path / "out" / "run-0001").iterdir()}
+    assert {"record.json", "result.json", "log.txt", "staged"} <= kept
+    assert not {"caches", "home"} & kept
