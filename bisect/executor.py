@@ -53,6 +53,7 @@ class LocalRunner:
         baseline: the candidate that throughput is compared with.
         control_at: the candidate in which the same run is made with one thread first; '' for none.
         commit_is_identity: whether two builds of torch from one commit are one candidate.
+        needs_compiler: whether the run calls a C++ compiler, so that its absence is told before a download.
         keep: environments of this search that stay on disk, the least recently used go first.
         progress: called with what a run's child tells of itself.
     """
@@ -68,6 +69,7 @@ class LocalRunner:
     control_at: str = ""
     keep: int = 6
     commit_is_identity: bool = True
+    needs_compiler: bool = False
     progress: Callable[[Mapping[str, object]], None] | None = None
     _used: dict[str, str] = field(default_factory=dict)
 
@@ -177,7 +179,7 @@ class LocalRunner:
         """Build; a disk too full for it loses this search's own environments first."""
         while True:
             try:
-                return build(definition, self.settings, report=self.say)
+                return build(definition, self.settings, report=self.say, require_compiler=self.needs_compiler)
             except CannotRunError as error:
                 if error.outcome not in WHOLE_MACHINE or not self._used:
                     raise

@@ -55,6 +55,8 @@ class Environment(Protocol):
     @property
     def python(self) -> Path: ...
     @property
+    def environment(self) -> tuple[tuple[str, str], ...]: ...
+    @property
     def place(self) -> Place: ...
 
 
@@ -65,7 +67,7 @@ class RunRequest:
     Attributes:
         kind: the workload, its hazards, or a person's command.
         arguments: given to the workload after its own `--output` and `--progress`.
-        environment: variables added to the scrubbed environment of the child.
+        environment: variables added to the scrubbed environment of the child, after those of its definition.
         timeout_s: seconds without a sign of life (a line in the progress file) after which the run is ended; for
             hazards and commands, which give none, seconds from the start.
         command: argv of a `COMMAND` run; the environment's Python is first on its PATH.
@@ -254,7 +256,7 @@ def _variables(built: Environment, request: RunRequest, directory: Path) -> dict
         python=built.python,
         home=directory.resolve() / "home",
         caches=directory.resolve() / "caches",
-        extra=request.environment,
+        extra=(*built.environment, *request.environment),
     )
     if request.kind is not RunKind.COMMAND:
         variables.pop("PYTHONSAFEPATH", None)

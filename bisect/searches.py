@@ -255,6 +255,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
         control_at=plan["bad"] if wants_control else "",
         keep=request.asked.keep,
         commit_is_identity=request.commit_is_identity,
+        needs_compiler=request.asked.needs_compiler,
     )
 
 

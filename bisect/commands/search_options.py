@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs import settings
+from envs import machine, settings
 from envs.errors import UsageError
 
 from ..judge import Question
@@ -96,6 +96,7 @@ class Asked:
     max_runs: int
     keep: int
     min_effect: float
+    needs_compiler: bool
     identity: Mapping[str, object]
 
     @property
@@ -128,6 +129,7 @@ def asked(args: argparse.Namespace) -> Asked:
         max_runs=args.max_runs,
         keep=args.keep,
         min_effect=args.min_effect,
+        needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
     )
 
@@ -195,6 +197,13 @@ def _arguments(args: argparse.Namespace, kind: RunKind, question: Question) -> t
     words = [text for option, value in given for text in (option, str(value))]
     words += [text for assignment in args.sets for text in ("--set", assignment)]
     return (*words, *(["--amplify"] if args.amplify else []))
+
+
+def compiles_native_code(args: argparse.Namespace) -> bool:
+    """Whether the benchmark will call a C++ compiler: Inductor and Triton do, the CPU profile traces only."""
+    if "backend=inductor" in args.sets or args.profile.startswith(("gpu", "node")):
+        return True
+    return args.profile == "auto" and bool(machine.driver_version())
 
 
 def default_run_directory(what: str) -> Path:

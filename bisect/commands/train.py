@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import machine, settings, spec
+from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
@@ -23,7 +23,7 @@ from ..model import OutcomeName
 from ..probe import RunKind, RunRecord, RunRequest, run_once
 from ..progress import follow
 from ..train_report import JudgedRun, TrainAnswer, as_json, render
-from .search_options import add_environment_options, default_run_directory
+from .search_options import add_environment_options, compiles_native_code, default_run_directory
 
 if TYPE_CHECKING:
     import argparse
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         request.definition,
         request.settings,
         report=lambda line: print(line, file=stderr, flush=True),
-        require_compiler=_compiles_native_code(args),
+        require_compiler=compiles_native_code(args),
     )
     make_run_directory(request.directory)
     answer = train(request, built, stderr=stderr)
@@ -100,13 +100,6 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
     print(text if args.json else render(answer), file=stdout)
     return exit_code(answer)
-
-
-def _compiles_native_code(args: argparse.Namespace) -> bool:
-    """Whether the benchmark will call a C++ compiler: Inductor and Triton do, the CPU profile traces only."""
-    if "backend=inductor" in args.sets or args.profile.startswith(("gpu", "node")):
-        return True
-    return args.profile == "auto" and bool(machine.driver_version())
 
 
 def exit_code(answer: TrainAnswer) -> int:
@@ -122,7 +115,6 @@ def train(request: Request, built: Environment, *, stderr: IO[str]) -> TrainAnsw
     ask = RunRequest(
         kind=RunKind.TRAIN,
         arguments=_with_threads(request, request.threads),
-        environment=request.definition.environment,
         timeout_s=request.timeout_s,
         cache=_filled_cache(request, built, stderr=stderr),
     )

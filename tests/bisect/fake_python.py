@@ -38,6 +38,7 @@ class FakeEnvironment:
     path: Path
     python: Path
     place: Host = HOST
+    environment: tuple[tuple[str, str], ...] = (("FROM_DEFINITION", "yes"),)
 
 
 def fake_environment(root: Path, body: str, *, kind: str = "train") -> FakeEnvironment:

@@ -44,9 +44,10 @@ def test_the_child_is_scrubbed_and_secrets_are_not_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("HF_TOKEN", "hunter2")
     extra = (("MY_API_KEY", "hunter3"), ("PROXY", "http://me:hunter4@host/"))
-    record = run(tmp_path, "print(os.environ.get('PYTHONPATH'), os.environ['MY_API_KEY'])", environment=extra)
+    body = "print(os.environ.get('PYTHONPATH'), os.environ['MY_API_KEY'], os.environ['FROM_DEFINITION'])"
+    record = run(tmp_path, body, environment=extra)
 
-    assert record.log().strip() == "None hunter3"
+    assert record.log().strip() == "None hunter3 yes"
     text = (tmp_path / "run" / "record.json").read_text()
     assert "hunter" not in text
     assert {"PYTHONPATH", "HF_TOKEN"} <= set(json.loads(text)["scrubbed"])
