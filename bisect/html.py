@@ -43,12 +43,12 @@ MANY_CELLS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeatMap:
-    """The cells of one machine as a grid: environments down, workaround and cache across."""
+    """The cells of one machine as a grid: environments (with their builds) down, workaround and cache across."""
 
     title: str
     noise: str
     columns: tuple[tuple[str, ...], ...]
-    rows: tuple[tuple[str, tuple[Assessment | None, ...]], ...]
+    rows: tuple[tuple[str, str, tuple[Assessment | None, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,13 +156,15 @@ def _heat_map(report: MatrixReport, machine: Machine) -> HeatMap:
         return (key.workaround, f"{key.cache} cache", *((key.profile,) if len(profiles) > 1 else ()))
 
     columns = tuple(dict.fromkeys(column_of(entry) for entry in entries))
-    environments = dict.fromkeys(entry.cell.key.environment for entry in entries)
+    environments = dict.fromkeys((entry.cell.key.environment, entry.cell.key.build) for entry in entries)
     by_place = {(entry.cell.key.environment, column_of(entry)): entry for entry in entries}
     return HeatMap(
         title=machine_title(machine),
         noise=noise_line(report, machine),
         columns=columns,
-        rows=tuple((name, tuple(by_place.get((name, column)) for column in columns)) for name in environments),
+        rows=tuple(
+            (name, build, tuple(by_place.get((name, column)) for column in columns)) for name, build in environments
+        ),
     )
 
 

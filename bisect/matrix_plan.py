@@ -5,6 +5,7 @@ Asks the index only for environments that have no lock yet; downloads nothing.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import sys
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from envs import backend, machine, resolve, spec
+from envs import backend, history, machine, resolve, spec
 from envs.build import Estimate, estimate, is_built
-from envs.errors import CannotBuildError, CannotRunError, ToolError, UsageError
+from envs.errors import CannotBuildError, CannotRunError, ToolError
 
 from . import preflight
 from .matrix import CLEAN, Blocked, Cell, CellKey, State
@@ -93,16 +94,20 @@ def prepare(axes: Axes, settings: Settings, *, here: backend.Machine, common: Ce
 
 
 def definition_of(key: CellKey, origin: str) -> spec.Definition | Blocked:
-    """The definition of a cell's environment; `origin` is a shipped one, a file, or a version (`2.14.1+cu130`)."""
+    """The definition of a cell's environment, history included; UsageError for a name that stands for nothing.
+
+    `origin` is the build as the axes give it: a shipped definition, a file, or a version (`2.14.1+cu130`).
+    """
+    base = _base(origin)
+    if isinstance(base, Blocked) or key.history == CLEAN:
+        return base
+    return history.compose(base, history.load(key.history))
+
+
+def _base(origin: str) -> spec.Definition | Blocked:
     version = _version(origin)
     if version is None:
-        return _load(key, origin)
-    if key.history != CLEAN:
-        return Blocked(
-            state=State.CANNOT_BUILD,
-            reason="a build given as a version has no histories",
-            unblock="write a definition for it",
-        )
+        return spec.load(origin)
     built_for = backend.variants(version.public)
     if version.local and built_for and version.local not in built_for:
         return Blocked(
@@ -113,17 +118,6 @@ def definition_of(key: CellKey, origin: str) -> spec.Definition | Blocked:
     return spec.with_torch(spec.load(_BASE), version=version.public, cuda=version.local or "")
 
 
-def _load(key: CellKey, origin: str) -> spec.Definition | Blocked:
-    """A build that is not defined is a mistake in the axes; a history that its base does not have is a blocked cell."""
-    base = spec.load(origin)
-    if key.history == CLEAN:
-        return base
-    try:
-        return spec.load(key.environment)
-    except UsageError as error:
-        return Blocked(state=State.CANNOT_BUILD, reason=error.message, unblock=error.hint)
-
-
 def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) -> Room:
     definition = definition_of(key, origin)
     if isinstance(definition, Blocked):
@@ -132,13 +126,16 @@ def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) 
     if blocked is not None:
         return Room(definition=definition, blocked=blocked)
     try:
-        machine.require_compiler()
+        if not definition.image:
+            machine.require_compiler()
         return _resolved(definition, settings)
     except (CannotBuildError, CannotRunError) as error:
         return Room(definition=definition, blocked=from_error(error))
 
 
 def _resolved(definition: spec.Definition, settings: Settings) -> Room:
+    if definition.image:  # what is in it is known only once it is there
+        return Room(definition=definition, lock=f"image {definition.image}")
     definition = resolve.pinned(definition, settings)
     lock = resolve.lock_for(definition, settings)
     identity = f"{lock.digest[:16]}{_history_digest(definition)}"
@@ -151,7 +148,10 @@ def _resolved(definition: spec.Definition, settings: Settings) -> Room:
 
 def _history_digest(definition: spec.Definition) -> str:
     """What was done to the environment after it was built is part of its identity."""
-    return "+" + resolve.request_digest(definition)[:12] if definition.history else ""
+    if not definition.history:
+        return ""
+    steps = "\n".join(history.identity(definition))
+    return f"+{hashlib.sha256(steps.encode()).hexdigest()[:12]}"
 
 
 def from_error(error: ToolError) -> Blocked:

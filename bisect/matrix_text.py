@@ -168,8 +168,8 @@ def _grid(report: Report, machine: Machine, *, form: str, escape: Callable[[str]
     columns = tuple(dict.fromkeys((entry.cell.key.workaround, entry.cell.key.cache) for entry in entries))
     by_place = {(e.cell.key.environment, (e.cell.key.workaround, e.cell.key.cache)): e for e in entries}
     rows = []
-    for name in dict.fromkeys(entry.cell.key.environment for entry in entries):
-        torch, cuda = report.points.get(name.split("+")[0], ("", ""))
+    for name, build in dict.fromkeys((entry.cell.key.environment, entry.cell.key.build) for entry in entries):
+        torch, cuda = report.points.get(build, ("", ""))
         found = (by_place.get((name, column)) for column in columns)
         rows.append([escape(name), escape(torch), escape(cuda), *(escape(_brief(entry)) for entry in found)])
     headers = ("environment", "torch", "CUDA", *(f"{workaround}, {cache}" for workaround, cache in columns))

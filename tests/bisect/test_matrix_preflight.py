@@ -111,13 +111,22 @@ def test_builds_may_be_given_as_versions():
     assert never.state is State.NOT_PUBLISHED
 
 
-def test_an_unknown_build_is_an_error_and_an_unknown_history_a_blocked_cell():
-    """A mistyped build would show up as a cell that cannot be built."""
-    with pytest.raises(UsageError, match="cu131"):
-        matrix_plan.definition_of(CellKey(build="cu131"), "cu131")
+@pytest.mark.parametrize(("origin", "history"), [("cu131", "clean"), ("cu130", "sglang-residu")])
+def test_an_unknown_build_or_history_is_an_error(origin, history):
+    """A mistyped name would show up as a cell that cannot be built."""
+    with pytest.raises(UsageError) as caught:
+        matrix_plan.definition_of(CellKey(build=origin, history=history), origin)
 
-    blocked = matrix_plan.definition_of(CellKey(build="cu130", history="no-such-history"), "cu130")
-    assert isinstance(blocked, Blocked)
+    assert "did you mean" in caught.value.hint
+
+
+@pytest.mark.parametrize("origin", ["cu128", "2.14.1+cu130"])
+def test_a_history_goes_on_top_of_any_build(origin):
+    """Contamination would be an axis of the shipped builds only."""
+    found = matrix_plan.definition_of(CellKey(build=origin, history="sglang-residue"), origin)
+
+    assert found.name.endswith("+sglang-residue")
+    assert found.history
 
 
 def test_the_machine_is_part_of_every_key():
