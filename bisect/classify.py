@@ -267,11 +267,19 @@ def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line]
     secondary = tuple(dict.fromkeys(finding.outcome for finding in remarks))
     return Classification(
         outcome=Outcome(name=name),
-        evidence=(proof, *(_shown(finding) for finding in remarks[:4])),
+        evidence=(proof, *(_shown(finding) for finding in remarks[:4]), *_last_words(name, lines)),
         secondary=secondary,
         advice=ADVICE[name],
         num_threads=threads,
     )
+
+
+def _last_words(name: OutcomeName, lines: Sequence[Line]) -> tuple[str, ...]:
+    """The end of a log that nothing explains, for a person to look at."""
+    if name is not OutcomeName.UNKNOWN:
+        return ()
+    spoken = [line for line in lines if line.text.strip()][-3:]
+    return tuple(f"line {line.number}: {_SECRET.sub('***', line.text.strip())[:200]}" for line in spoken)
 
 
 def _verdict_without_failure(  # noqa: PLR0911  (one line a case, in order)

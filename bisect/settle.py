@@ -22,6 +22,8 @@ _SURVIVABLE = frozenset(
 )  # fmt: skip
 """Failures that, followed by training steps, did not stop anything: an optional package, a retried download."""
 
+_ANYBODYS = frozenset({"mask_metadata", "shared_state"})
+"""Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
 _OUT_OF_TIME = "It was still making steps when its time was over: give it more time, or fewer steps."
@@ -109,7 +111,7 @@ def _settle_fx(finding: Finding, circumstances: Circumstances, *, recomputed: bo
 def _settle_other_race(finding: Finding, circumstances: Circumstances) -> Finding:
     if circumstances.single:
         return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), detail=finding.outcome.kind)
-    if finding.outcome.kind == "mask_metadata" and finding.frames and not _in_compiler(finding):
+    if finding.outcome.kind in _ANYBODYS and finding.frames and not _in_compiler(finding):
         return replace(finding, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="exception")
     return finding
 

@@ -32,9 +32,9 @@ MEMORY = (
         "out_of_memory(host)",
         r"oom[-_ ]kill(?:er|ed)?\b(?!.{0,12}(?:disabled|off|=0))|OOMKilled\W{0,4}(?:true|:|\Z|\s|$)"
         r"|Out of memory: Kill(?:ed)? process|Memory cgroup out of memory"
-        r"|exceeded (?:job |step )?memory limit|memory limit exceeded|killed by signal: Killed"
+        r"|node running low on memory|exceeded (?:job |step )?memory limit|memory limit exceeded|killed by signal: Killed"
         r"|Killed signal terminated program",
-        "oom|out of memory: kill|memory cgroup|memory limit|signal: killed|killed signal",
+        "oom|low on memory|out of memory: kill|memory cgroup|memory limit|signal: killed|killed signal",
         source="Linux kernel log, slurmstepd, torch/utils/data/_utils/signal_handling.py",
         example="slurmstepd: error: Detected 1 oom_kill event in StepId=123.0. Some of the step tasks have been OOM Killed.",
         unless=r"oom[_-]score|oom_kill_disable|OOMKilled\W{0,4}false",
@@ -104,6 +104,7 @@ DRIVER = (
         "glibc_|exec format|illegal instruction|sigill",
         source="ld.so, bash",
         example="ImportError: /lib64/libc.so.6: version `GLIBC_2.34' not found (required by /env/lib/libnvshmem.so)",
+        unless=r"CUDA error|an illegal instruction was encountered",
     ),
     rule(
         "no_gpu",

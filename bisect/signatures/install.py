@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..model import Conclusion
 from .rule import Role, rule
 
 INSTALL = (
@@ -50,6 +51,14 @@ INSTALL = (
         detail="no_index",
     ),
     rule(
+        "not_published",
+        r"manifest unknown|no matching manifest for|manifest for \S+ not found|pull access denied",
+        "manifest|pull access denied",
+        source="docker",
+        example="docker: Error response from daemon: manifest for pytorch/pytorch:2.99.0 not found: manifest unknown",
+        detail="no_image",
+    ),
+    rule(
         "resolution_conflict",
         r"ResolutionImpossible|conflicting dependencies|(?:requirements|dependencies) are (?:incompatible|unsatisfiable)"
         r"|No solution found when resolving|ResolutionTooDeep|SolverProblemError|version solving failed"
@@ -82,10 +91,11 @@ INSTALL = (
         r"|Failed to (?:download|fetch)|error sending request|error decoding response body|connection closed before message|request (?:or response )?body error"
         r"|Could not fetch URL|HfHubHTTPError|LocalEntryNotFoundError|ChunkedEncodingError|curl: \(\d+\)|wget: unable|operation timed out.{0,40}https?"
         r"|error trying to connect|tcp connect error|ClientConnectorError|(?:403 Forbidden|401 Unauthorized|407 Proxy).{0,80}|Client Error.{0,60}for url"
+        r"|BadZipFile|File is not a zip file|Wheel '\S+' located at \S+ is invalid|Failed to extract archive|unexpected end of file|We couldn't connect to"
         r"|Failed to establish a new connection|Tunnel connection failed|ProxyError|EOF occurred in violation of protocol",
         "resol|service not known|lookup address|dns|getaddrinfo|servname|unreachable|no route|timeout|connection|disconnected|incompleteread"
         "|protocolerror|too many|toomany|rate limit|rate-limit|50|ssl|certificate|tls|handshake|failed to|error sending|response body|body error"
-        "|fetch url|hfhub|localentry|chunkedencoding|curl|wget|timed out|connect|403|401|407|client error|proxy|eof occurred",
+        "|fetch url|hfhub|localentry|chunkedencoding|curl|wget|timed out|connect|403|401|407|client error|proxy|eof occurred|zip|is invalid|extract archive|end of file",
         source="urllib3, reqwest (uv), huggingface_hub, docker",
         example="error: Failed to fetch: `https://index.example/simple/torch/`: dns error: failed to lookup address information",
         unless=r"TCPStore|c10d|NCCL|gloo|rendezvous|MASTER_ADDR|socket\.cpp|404",
@@ -106,9 +116,19 @@ INSTALL = (
     ),
     rule(
         "harness_error",
-        r"command not found|unrecognized arguments|No module named ['\"]?(?:__main__|dflash)\b|^usage: |the following arguments are required"
-        r"|permission denied|is not recognized as an internal|cannot connect to the docker daemon|docker daemon is not running",
-        "not found|unrecognized arguments|no module named|usage: |arguments are required|permission denied|not recognized|docker daemon",
+        r"cannot connect to the docker daemon|docker daemon is not running|podman: .{0,40}no such file",
+        "docker daemon|podman",
+        source="docker",
+        example="Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+        detail="no_daemon",
+        advice="Start the container engine, or build without containers.",
+        conclusion=Conclusion.ABORT,
+    ),
+    rule(
+        "harness_error",
+        r"command not found|Too many open files|unrecognized arguments|No module named ['\"]?(?:__main__|dflash)\b|^usage: |the following arguments are required"
+        r"|permission denied|is not recognized as an internal",
+        "not found|too many open|unrecognized arguments|no module named|usage: |arguments are required|permission denied|not recognized",
         source="bash, argparse, docker",
         example="train.py: error: unrecognized arguments: --stepz 10",
         role=Role.WRAPPER,

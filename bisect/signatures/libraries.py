@@ -28,11 +28,11 @@ LIBRARIES = (
         "import_broken",
         r"(?P<library>[\w.+-]+\.so[\w.]*):? cannot open shared object file|error while loading shared libraries"
         r"|(?:could not|cannot|unable to|failed to) (?:load|find|open|dlopen)(?: dynamic| shared)? (?:library )?['\"]?\S*\.so\b"
-        r"|Library not loaded|version [`'\"](?:GLIBCXX|CXXABI|GOMP|OMP|lib\w|GCC)[\w.]*['\"`]? not found"
+        r"|Unable to load any of \{|Cannot load symbol \w+|Library not loaded|version [`'\"](?:GLIBCXX|CXXABI|GOMP|OMP|lib\w|GCC)[\w.]*['\"`]? not found"
         r"|lib\w[\w.-]*\.so[\w.]*:? (?:no )?version [`'\"]?\w[\w.]*['\"`]? (?:not found|information available)"
         r"|(?:invalid ELF header|wrong ELF class|file too short|cannot allocate memory in static TLS block|DLL load failed)"
         r"|(?:\w+\.so[\w.]*) (?:not found in|was not found|missing)",
-        "cannot open shared object|loading shared libraries|.so|not loaded|glibcxx|cxxabi|elf|file too short|static tls"
+        "cannot open shared object|unable to load any|cannot load symbol|loading shared libraries|.so|not loaded|glibcxx|cxxabi|elf|file too short|static tls"
         "|dll load failed|not found",
         source="ld.so, glibc dlerror texts",
         example="OSError: libcusparseLt.so.0: cannot open shared object file: No such file or directory",
@@ -46,9 +46,10 @@ LIBRARIES = (
         r"|compiled with different CUDA (?:major )?versions?|(?:VersionConflict|ContextualVersionConflict|DistributionNotFound)\b"
         r"|detected CUDA version .{0,40}mismatches the version|(?:incompatible|unsupported) (?:version of )?(?:torch|triton|numpy|transformers|flashinfer|torchvision) version"
         r"|requires (?:torch|triton|numpy|transformers)\s?(?:version )?[<>=!~]{1,2} ?[\d.]+.{0,40}\b(?:found|installed|got)\b"
-        r"|(?:torch|triton|numpy) version mismatch|PackageNotFoundError",
+        r"|(?:torch|triton|numpy) version mismatch|PackageNotFoundError|No CTK flavor installed|\S+[<>=]=[\d.]+ is required but found"
+        r"|Descriptors cannot be created directly|Couldn't load custom C\+\+ ops",
         "does not match|required|torchvision::nms|different cuda|conflict|distributionnotfound|mismatch"
-        "|incompatible|unsupported|requires|packagenotfound",
+        "|incompatible|unsupported|requires|packagenotfound|ctk flavor|descriptors cannot|custom c++ ops",
         source="NVIDIA-NeMo/Export-Deploy#679, transformers/utils/versions.py",
         example="RuntimeError: flashinfer-cubin version (0.6.8.post1) does not match flashinfer version (0.6.10).",
         detail="version_gate",

@@ -7,6 +7,16 @@ from .rule import Role, rule
 
 HANGS = (
     rule(
+        "harness_error",
+        r"address already in use|EADDRINUSE|RendezvousConnectionError|RendezvousTimeoutError"
+        r"|(?:TCPStore|c10d|rendezvous|MASTER_ADDR|client socket).{0,120}(?:refused|timed out|failed to connect|has failed)",
+        "already in use|eaddrinuse|rendezvous|tcpstore|c10d|master_addr|client socket",
+        source="torch/distributed",
+        example="RuntimeError: The server socket has failed to listen on any local network address: Address already in use",
+        detail="rendezvous",
+        conclusion=Conclusion.RETRY,
+    ),
+    rule(
         "hang(nccl_watchdog)",
         r"Watchdog caught collective operation timeout|watchdog (?:thread )?got stuck|HeartbeatMonitor|heartbeat monitor timed out"
         r"|collective (?:operation )?time(?:d )?out|NCCL.{0,40}\btimed out\b|NCCL time-?out(?! ?(?:[:=(]|set|is|of|value|seconds))|Some NCCL operations have failed or timed out"
@@ -111,16 +121,6 @@ ENDINGS = (
         example="KeyboardInterrupt",
         role=Role.ENDING,
         detail="interrupted",
-        conclusion=Conclusion.RETRY,
-    ),
-    rule(
-        "harness_error",
-        r"address already in use|EADDRINUSE|RendezvousConnectionError|RendezvousTimeoutError"
-        r"|(?:TCPStore|c10d|rendezvous|MASTER_ADDR|client socket).{0,120}(?:refused|timed out|failed to connect|has failed)",
-        "already in use|eaddrinuse|rendezvous|tcpstore|c10d|master_addr|client socket",
-        source="torch/distributed",
-        example="RuntimeError: The server socket has failed to listen on any local network address: Address already in use",
-        detail="rendezvous",
         conclusion=Conclusion.RETRY,
     ),
 )

@@ -157,6 +157,27 @@ COMPILER = (
         advice="From this build on the benchmark needs a code change; skip these builds for any other question.",
     ),
     rule(
+        "harness_error",
+        r"got an unexpected keyword argument|missing \d+ required (?:positional|keyword-only) argument"
+        r"|takes (?:from )?\d+ .{0,20}positional arguments? but|module ['\"](?:torch|transformers)[\w.]*['\"] has no attribute"
+        r"|torch\._\w+\.config\.\w+ does not exist",
+        "unexpected keyword|required positional|required keyword-only|positional argument|has no attribute|does not exist",
+        source="CPython, torch/utils/_config_module.py",
+        example="TypeError: flex_attention() got an unexpected keyword argument 'return_aux'",
+        detail="api_change",
+        advice="This build's interface is another one: the benchmark needs a code change to run on it; skip it until then.",
+    ),
+    rule(
+        "compile_disabled",
+        r"error_on_nested_fx_trace['\"]?\s*[=:]\s*False|force_compile_during_fx_trace['\"]?\s*[=:]\s*True",
+        "error_on_nested_fx_trace|force_compile_during_fx_trace",
+        source="torch/_dynamo/eval_frame.py: the call runs eager, or the check is skipped",
+        example="torch._dynamo.config.error_on_nested_fx_trace = False",
+        role=Role.NOTICE,
+        detail="fx_check",
+        advice="The check that raises is switched off by this setting: run without it to see whether the race is there.",
+    ),
+    rule(
         "nothing_compiled",
         r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|graphs compiled|num_compiles)\b"
         r"['\"]?\s*[:=]?\s*\b0\b(?![.\d/%])|\b(?:0|no|zero) (?:compile events|compiled (?:graphs|frames)"

@@ -11,18 +11,10 @@ from bisect.model import Conclusion, Outcome
 
 import pytest
 
-FX = (
-    "RuntimeError: Detected that you are using FX to symbolically trace a dynamo-optimized function. "
-    "This is not supported at the moment."
-)
-ST = "".join(f"step {s} loss {9.5 - s / 10:.3f} ktok/s 4.1\n" for s in range(8))
-CASES = []
+from .wordings import FX, ST, Rows, check_row
 
-
-def case(expected, log="", conclusion=None, hunt=None, secondary=None, **evidence):
-    """Add a row; `conclusion` is the one for `hunt` (the FX race where None)."""
-    CASES.append((expected, log, conclusion, hunt, secondary, evidence))
-
+ROWS = Rows()
+case = ROWS.add
 
 # quoting
 case(
@@ -754,17 +746,10 @@ case(
 )
 
 
-@pytest.mark.parametrize("row", CASES, ids=[f"{index}-{row[0]}" for index, row in enumerate(CASES)])
+@pytest.mark.parametrize("row", ROWS, ids=ROWS.ids)
 def test_a_wording_is_read_as_what_it_means(row):
     """A public report would be named something else, or something harmless would end a run."""
-    expected, log, conclusion, hunt, secondary, evidence = row
-    found = classify(Evidence(log=log, **evidence))
-
-    assert str(found.outcome) == expected, found.evidence
-    if conclusion is not None:
-        assert conclude(found, Outcome.parse(hunt or "fx_flag_race")) is Conclusion(conclusion)
-    if secondary is not None:
-        assert [str(outcome) for outcome in found.secondary] == secondary
+    check_row(row)
 
 
 def test_a_run_that_still_made_steps_when_its_time_was_over_did_not_hang():
