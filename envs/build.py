@@ -103,17 +103,18 @@ def build(
     if definition.image:
         held, cached = images.entry_of(definition, place, store, report=report)
         return _built(held, definition, store, place, cached=cached, started=started)
-    lock = resolve.lock_for(definition, settings)
-    pinned = replace(definition, torch=_torch_version(lock) or definition.torch)
-    python = place.find_python(lock.pythons, offline=settings.offline)
-    pins = lock.select(python.target())
-    digest = pins_digest(pins, interpreter=python.identity, history=history.identity(definition))
-    entry = store.read(digest)
+    entry = entry_of(definition, settings)
     if entry is not None:
         return _reused(entry, definition, store, place, started)
+    exact = resolve.pinned(history.base_of(definition), settings)
+    _preflight(exact, settings, require_compiler=require_compiler and not place.image)
+    lock = resolve.lock_for(exact, settings)
+    pinned = replace(definition, torch=exact.torch)
+    python = place.find_python(lock.pythons, offline=settings.offline)
     if require_compiler:
         python.require_headers()
-    _preflight(pinned, settings, require_compiler=require_compiler and not place.image)
+    pins = lock.select(python.target())
+    digest = pins_digest(pins, interpreter=python.identity, history=history.identity(definition))
     with store.locked(digest, report):
         entry = store.read(digest)
         if entry is not None:
@@ -176,10 +177,6 @@ def _refuse_other_systems() -> None:
         raise CannotRunError(
             f"environments are built on Linux only, this is {platform.system()}", hint="use a container"
         )
-
-
-def _torch_version(lock: Lock) -> str:
-    return next((item.version for item in lock.distributions if item.name == "torch"), "").partition("+")[0]
 
 
 def _preflight(definition: Definition, settings: Settings, *, require_compiler: bool) -> None:

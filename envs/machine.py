@@ -15,28 +15,36 @@ from .errors import CannotRunError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_DRIVER = re.compile(r"\b(\d+\.\d+(?:\.\d+)?)\b")
 _VERSION_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
 
 
 def ask(environ: Mapping[str, str] = os.environ) -> backend.Machine:
     """Ask this machine what it is; nvidia-smi is asked only when there is a driver."""
-    driver = driver_version()
+    driver = driver_version(environ)
     return backend.Machine(
-        architecture=platform.machine(), glibc=glibc(), driver=driver, gpus=_gpus(environ) if driver else ()
+        architecture=platform.machine(),
+        glibc=glibc(),
+        driver=driver,
+        gpus=parse_gpus(_smi("name,compute_cap", environ)) if driver else (),
     )
 
 
-def driver_version() -> str:
-    """Version of the loaded NVIDIA kernel driver; empty without one."""
+def driver_version(environ: Mapping[str, str] = os.environ) -> str:
+    """Version of the loaded NVIDIA driver; empty without one.
+
+    The kernel's own files come first; where they are hidden (WSL, some containers) nvidia-smi is asked.
+    """
     for path in _VERSION_FILES:
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        match = re.search(r"\b(\d+\.\d+(?:\.\d+)?)\b", text)
+        match = _DRIVER.search(text)
         if match:
             return match[1]
-    return ""
+    match = _DRIVER.match(_smi("driver_version", environ).strip())
+    return match[1] if match else ""
 
 
 def glibc() -> str:
@@ -71,14 +79,14 @@ def _existing(path: Path) -> Path:
     return path
 
 
-def _gpus(environ: Mapping[str, str]) -> tuple[backend.Gpu, ...]:
-    smi = shutil.which("nvidia-smi", path=environ.get("PATH"))
-    if smi is None:
-        return ()
-    asked = process.capture(
-        [smi, "--query-gpu=name,compute_cap", "--format=csv,noheader"], cwd=Path("/"), env=environ, timeout_s=30.0
-    )
-    return parse_gpus(asked.stdout) if asked.returncode == 0 else ()
+def _smi(query: str, environ: Mapping[str, str]) -> str:
+    """What nvidia-smi answers; empty when it is not there or does not work."""
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return ""
+    arguments = [program, f"--query-gpu={query}", "--format=csv,noheader"]
+    asked = process.capture(arguments, cwd=Path("/"), env=environ, timeout_s=30.0)
+    return asked.stdout if asked.returncode == 0 else ""
 
 
 def parse_gpus(text: str) -> tuple[backend.Gpu, ...]:

@@ -60,8 +60,8 @@ class Progress:
 
 
 def _left(done: int, total: int, elapsed_s: float) -> str:
-    """Remaining time at the speed so far; nothing before there is a speed."""
-    if done <= 0 or done >= total:
+    """Remaining time at the speed so far; nothing before a hundredth is done, for the speed means nothing yet."""
+    if done * 100 < total or done >= total:
         return ""
     return f", about {elapsed_s * (total - done) / done:.0f} s left"
 

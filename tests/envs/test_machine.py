@@ -20,6 +20,33 @@ def test_answer_of_nvidia_smi():
     )
 
 
+@pytest.mark.subprocess
+def test_driver_and_gpus_from_nvidia_smi(tmp_path, monkeypatch):
+    """Where the kernel's files are hidden, a driver that is too old must be known all the same."""
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text(
+        "#!/bin/sh\ncase \"$1\" in\n--query-gpu=driver_version) echo 570.133.20;;\n*) echo 'NVIDIA A10, 8.6';;\nesac\n"
+    )
+    fake.chmod(0o755)
+    monkeypatch.setattr(machine, "_VERSION_FILES", ())
+
+    found = machine.ask({"PATH": f"{tmp_path}:/usr/bin:/bin"})
+
+    assert (found.driver, found.gpus) == ("570.133.20", (Gpu(name="NVIDIA A10", capability=(8, 6)),))
+    assert machine.ask({"PATH": "/usr/bin:/bin"}).driver == ""
+
+
+@pytest.mark.subprocess
+def test_nvidia_smi_without_a_driver(tmp_path, monkeypatch):
+    """It is installed and says that it cannot talk to the driver: there is no GPU."""
+    fake = tmp_path / "nvidia-smi"
+    fake.write_text("#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not communicate'\nexit 9\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(machine, "_VERSION_FILES", ())
+
+    assert machine.ask({"PATH": str(tmp_path)}).gpus == ()
+
+
 def test_free_space_of_a_directory_that_is_not_there_yet(tmp_path):
     """The store is made by the first build, and the disk is asked before."""
     assert machine.free_bytes(tmp_path / "not" / "there") > 0
