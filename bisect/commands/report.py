@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from .. import packages_outcome, packages_report
+from ..journal import FILE_NAME, read
 from ..report import as_json, markdown, render
 from ..searches import report_of
 
@@ -26,9 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
     """Print it; always 0, for the question asked here is what the journal says."""
-    report = report_of(Path(args.directory), torch_repo=args.torch_repo)
+    directory = Path(args.directory)
+    if read(directory / FILE_NAME).header["command"] == "packages":
+        return _packages(directory, args, stdout)
+    report = report_of(directory, torch_repo=args.torch_repo)
     if args.json:
         print(json.dumps(as_json(report), indent=1), file=stdout)
     else:
         print(markdown(report) if args.markdown else render(report), file=stdout)
+    return 0
+
+
+def _packages(directory: Path, args: argparse.Namespace, stdout: IO[str]) -> int:
+    """A search over sets of differences has a report of its own."""
+    found = packages_outcome.report_of(directory)
+    if args.json:
+        print(json.dumps(packages_report.as_json(found), indent=1), file=stdout)
+    else:
+        print(packages_report.markdown(found) if args.markdown else packages_report.render(found), file=stdout)
     return 0

@@ -1,0 +1,256 @@
+"""`python -m bisect packages --good ENV --bad ENV`: the differences that bring a failure in, down to a minimal set."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from envs import settings, spec
+from envs.build import build
+from envs.errors import InterruptedRunError, UsageError
+from envs.snapshot import compile_variables
+
+from .. import packages_report as reports
+from ..executor import LocalRunner
+from ..files import make_run_directory, refuse_used, write_atomically
+from ..journal import FILE_NAME, Journal
+from ..packages_differences import Facts, families, items, needs, warnings
+from ..packages_outcome import report_of
+from ..packages_search import BAD, GOOD, SetSearch, problem_of
+from ..packages_sides import Mixer, read_side, requirements_in
+from ..probe import RunKind, without_credentials
+from ..report import EXIT_CODES
+from .search_options import add_search_options, asked, default_run_directory
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Mapping
+
+    from ..packages import ItemSet
+    from ..packages_sides import Side
+    from .search_options import Asked
+
+KIND = "packages"
+TAKES_REST = True
+OWN = ("good_env", "bad_env", "bad_cache", "bad_pth", "imports")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The two sides, what else may differ, and the options of every search."""
+    parser.epilog = (
+        "each side is a definition (cu128, cu128+sglang-residue), a virtual environment, a lock, a freeze or the "
+        "output of pip list; example: python -m bisect packages --good cu128 --bad cu128+sglang-residue "
+        "--probe train --for fx_flag_race"
+    )
+    add_search_options(parser)
+    more = parser.add_argument_group("differences beside packages")
+    more.add_argument("--good-env", metavar="FILE", help="output of `env` on the good side")
+    more.add_argument("--bad-env", metavar="FILE", help="output of `env` on the bad side")
+    more.add_argument("--bad-cache", metavar="DIR", help="compile caches the bad side starts with")
+    more.add_argument("--bad-pth", action="append", default=[], metavar="FILE", help="a .pth only the bad side has")
+    more.add_argument(
+        "--import", dest="imports", action="append", default=[], metavar="PKG",
+        help="also ask whether importing PKG matters, beside its being installed (--probe train)",
+    )  # fmt: skip
+    more.add_argument("--base", default="cu130", metavar="ENV", help="definition that lists are built on (cu130)")
+
+
+def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
+    """Search, or go on with a search."""
+    request = asked(args)
+    if request.question.throughput:
+        raise UsageError("--for throughput is not asked of packages", hint="name a failure, like fx_flag_race")
+    if args.imports and request.question.kind is not RunKind.TRAIN:
+        raise UsageError("--import belongs to --probe train", hint="let the command itself import it")
+    here = settings.from_arguments(args, os.environ)
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
+    good, bad = _sides(args, here, say)
+    if args.dry_run:
+        return _dry_run(args, good, bad, stdout=stdout)
+    directory = Path(args.out) if args.out else default_run_directory(KIND)
+    journal = _journal(directory.absolute(), args, request)
+    try:
+        _search(journal, request, (good, bad), here, say)
+    finally:
+        journal.close()
+    report = report_of(directory.absolute())
+    text = json.dumps(reports.as_json(report), indent=1)
+    write_atomically(directory / "verdict.json", text)
+    write_atomically(directory / "report.md", reports.markdown(report))
+    print(text if args.json else reports.render(report), file=stdout)
+    return EXIT_CODES[reports.verdict_name(report.step)]
+
+
+def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str], None]) -> tuple[Side, Side]:
+    base = spec.load(args.base)
+    good = read_side(args.good, here, base=base, say=say)
+    if good.facts.history:
+        raise UsageError(
+            f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
+        )
+    bad = read_side(args.bad, here, base=base, say=say)
+    variables = {**good.facts.variables, **_dumped(args.good_env)}
+    good = replace(good, facts=replace(good.facts, variables=variables))
+    facts = replace(
+        bad.facts,
+        variables={**bad.facts.variables, **_dumped(args.bad_env)},
+        pth={**bad.facts.pth, **{Path(name).name: _text(name) for name in args.bad_pth}},
+        cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
+        imports=tuple(args.imports),
+    )
+    return good, replace(bad, facts=facts)
+
+
+def _text(name: str) -> str:
+    try:
+        return Path(name).read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _directory(name: str) -> Path:
+    if not Path(name).is_dir():
+        raise UsageError(f"--bad-cache {name} is not a directory")
+    return Path(name).absolute()
+
+
+def _dumped(name: str | None) -> Mapping[str, str]:
+    """What a dump of `env` says of torch, CUDA and the loader; nothing else of it is kept."""
+    if not name:
+        return {}
+    pairs = (line.partition("=") for line in _text(name).splitlines() if "=" in line)
+    return compile_variables({key.removeprefix("export ").strip(): value.strip("'\"") for key, _, value in pairs})
+
+
+def _dry_run(args: argparse.Namespace, good: Side, bad: Side, *, stdout: IO[str]) -> int:
+    """The differences and what a search over them would take; nothing is built."""
+    found = items(good.facts, bad.facts)
+    builds = max(2, len(found).bit_length() + 4)
+    lists = [(side.name, item) for side in (good, bad) for item in side.unreproducible]
+    if args.json:
+        rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
+        gone = [{"side": name, "name": item.name, "reason": item.reason} for name, item in lists]
+        told = {"schema": reports.SCHEMA, "kind": KIND, "differences": rows, "unreproducible": gone}
+        print(json.dumps({**told, "warnings": warnings(good.facts, bad.facts), "environments": builds}), file=stdout)
+        return 0
+    print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
+    for line in [
+        *reports.item_lines(found, shown=len(found)),
+        *warnings(good.facts, bad.facts),
+        *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in lists),
+    ]:
+        print(f"  {line}", file=stdout)
+    return 0
+
+
+def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journal:
+    path = directory / FILE_NAME
+    identity = json.loads(json.dumps(request.identity))
+    if path.exists():
+        journal = Journal.open(path)
+        old = journal.contents.header
+        if old["command"] != KIND or old["identity"] != identity:
+            raise UsageError(f"{path} is of another search", hint="give another --out, or the same options")
+        return journal
+    refuse_used(directory)
+    if not directory.exists():
+        make_run_directory(directory)
+    words = [without_credentials(word) for word in _without_out(args.argv)]
+    return Journal.create(path, {"command": KIND, "argv": words, "identity": identity, "cwd": str(Path.cwd())})
+
+
+def _without_out(argv: tuple[str, ...]) -> list[str]:
+    words = list(argv)
+    end = words.index("--") if "--" in words else len(words)
+    options, rest = words[:end], words[end:]
+    if "--out" in options:
+        at = options.index("--out")
+        del options[at : at + 2]
+    return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
+
+
+def _search(
+    journal: Journal,
+    request: Asked,
+    sides: tuple[Side, Side],
+    here: settings.Settings,
+    say: Callable[[str], None],
+) -> None:
+    """Build both ends, plan, and run the loop; the journal says the rest."""
+    good, bad = sides
+    plan = journal.contents.of("plan")[-1] if journal.contents.of("plan") else None
+    found = items(good.facts, bad.facts)
+    mixer = Mixer(good=good, bad=bad, items=found, settings=here)
+    everything: ItemSet = frozenset(item.id for item in found)
+    mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: everything}
+    if plan is None:
+        built = {name: build(mixer.definition(mix, name), here, report=say) for name, mix in mixes.items()}
+        ends = [
+            replace(side.facts, requires=side.facts.requires or requirements_in(built[name].path / "venv"))
+            for side, name in ((good, GOOD), (bad, BAD))
+        ]
+        plan = journal.append("plan", **_plan(request, sides, ends[0], ends[1]))
+    question, directory = request.question, journal.path.parent
+    race = question.kind is RunKind.TRAIN and question.threads != 1 and not request.identity.get("no_control", False)
+    runner = LocalRunner(
+        names=(GOOD, BAD),
+        define=lambda name: mixer.definition(mixes[name], name),
+        settings=here,
+        request=request.request,
+        question=question,
+        directory=directory,
+        say=lambda line: say(f"  {line}"),
+        control_at=BAD if race else "",
+        keep=request.keep,
+    )
+    mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
+    search = SetSearch(
+        problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),
+        items=found,
+        journal=journal,
+        runner=runner,
+        request=request.request,
+        mixes=mixes,
+        show=say,
+    )
+    previous = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        step = search.run()
+    except KeyboardInterrupt:
+        raise InterruptedRunError(
+            f"interrupted: every finished run is kept in {journal.path}",
+            hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+        ) from None
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    if not journal.contents.of("verdict"):
+        journal.append("verdict", verdict=reports.verdict_name(step))
+
+
+def _interrupt(_number: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _plan(request: Asked, sides: tuple[Side, Side], good: Facts, bad: Facts) -> dict[str, Any]:
+    found = items(good, bad)
+    return {
+        "items": [{**asdict(item), "kind": str(item.kind)} for item in found],
+        "needs": [list(pair) for pair in needs(found)],
+        "families": [sorted(family) for family in families(found, good, bad)],
+        "candidates": [item.id for item in found],
+        "good": sides[0].name,
+        "bad": sides[1].name,
+        "hunted": request.question.words,
+        "warnings": list(warnings(good, bad)),
+        "unreproducible": [
+            [f"{item.name} ({side.name})", item.reason] for side in sides for item in side.unreproducible
+        ],
+    }

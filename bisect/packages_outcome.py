@@ -1,0 +1,100 @@
+"""The report of a package search's run directory, from its journal and the results its runs left."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from envs.errors import UsageError
+
+from .journal import FILE_NAME, read
+from .model import Conclusion
+from .packages import FoundSet, next_set
+from .packages_report import SetReport
+from .packages_search import items_of, mix_name, observations_of, problem_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from .journal import Contents
+    from .packages import SetStep
+
+PROOF_LINES = 4
+
+
+def report_of(directory: Path) -> SetReport:
+    """The report, finished or not."""
+    contents = read(directory / FILE_NAME)
+    if not contents.of("plan"):
+        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
+    plan = contents.of("plan")[-1]
+    identity = contents.header["identity"]
+    limit = 10**6 if not contents.of("verdict") else _limit(contents)
+    problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
+    seen = observations_of(contents.entries)
+    step = next_set(problem, seen)
+    return SetReport(
+        hunted=plan["hunted"],
+        good=plan["good"],
+        bad=plan["bad"],
+        items=items_of(plan),
+        step=step,
+        seen=tuple(seen),
+        names={run.items: mix_name(run.items, problem) for run in seen},
+        facts={entry["candidate"]: entry["facts"] for entry in contents.of("built")},
+        unreproducible=tuple((name, reason) for name, reason in plan["unreproducible"]),
+        warnings=tuple(plan["warnings"]),
+        import_changes=_import_changes(directory, contents),
+        proof=_proof(contents),
+        reproduce=_reproduce(contents, directory, step),
+        journal=str(directory / FILE_NAME),
+    )
+
+
+def _limit(contents: Contents) -> int:
+    """A search that ended for its budget had as many runs as it has."""
+    exhausted = contents.of("verdict")[-1]["verdict"] == "exhausted"
+    judged = [run for run in observations_of(contents.entries) if run.conclusion is not Conclusion.SKIP]
+    return len(judged) if exhausted else 10**6
+
+
+def _proof(contents: Contents) -> tuple[str, ...]:
+    for entry in contents.of("observed"):
+        if entry["conclusion"] == Conclusion.BAD and entry["evidence"]:
+            return tuple(f"{entry['candidate']} {entry['run']}: {line}" for line in entry["evidence"][:PROOF_LINES])
+    return ()
+
+
+def _import_changes(directory: Path, contents: Contents) -> dict[str, Sequence[str]]:
+    """What the import changed, by package, from the first run that imported it."""
+    found: dict[str, Sequence[str]] = {}
+    for entry in contents.of("observed"):
+        for name, lines in _changes_in(directory / (entry["run"] or "-") / "result.json").items():
+            found.setdefault(name, lines)
+    return found
+
+
+def _changes_in(path: Path) -> Mapping[str, Sequence[str]]:
+    try:
+        environment: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("environment", {})
+    except (OSError, ValueError):
+        return {}
+    changes: Mapping[str, Sequence[str]] = environment.get("import_changes", {})
+    return changes
+
+
+def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str, ...]:
+    again = f"python -m bisect {contents.header['command']} {shlex.join(contents.header['argv'])}"
+    if not isinstance(step, FoundSet):
+        return (again,)
+    plan = contents.of("plan")[-1]
+    guilty = [item for item in items_of(plan) if item.id in step.members]
+    pins = [f"{item.name}=={item.bad}" for item in guilty if item.kind == "package" and item.bad]
+    gone = [item.name for item in guilty if item.kind == "package" and not item.bad]
+    lines = [f"# in a copy of {plan['good']}:"]
+    lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
+    lines += [f"uv pip uninstall {shlex.join(gone)}"] if gone else []
+    lines += [f"export {item.name}={shlex.quote(item.bad)}" for item in guilty if item.kind == "variable"]
+    return (again, *lines, f"# locks of every mix: {directory / 'environments'}")

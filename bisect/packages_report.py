@@ -1,0 +1,290 @@
+"""What a package search found, from its journal: a sentence, the verdict as data, text for a terminal, Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, assert_never
+
+from tabulate import tabulate
+
+from .intervals import clopper_pearson
+from .model import Conclusion
+from .packages import (
+    FoundSet,
+    Innocent,
+    NarrowedSet,
+    ProbeSet,
+    SetContradiction,
+    SetExhausted,
+)
+from .packages_differences import Item, ItemKind
+from .report import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .packages import Count, ItemSet, SetObservation, SetStep, Suspect
+
+SCHEMA = 1
+ITEMS_SHOWN = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetReport:
+    """Everything the answer says.
+
+    Attributes:
+        hunted: what was searched for.
+        good: the good side as given.
+        bad: the bad side.
+        items: the differences.
+        step: what the search ended with.
+        seen: the runs.
+        names: name of every mix that was used.
+        facts: what each built mix says it is.
+        unreproducible: names on either list that cannot be installed here, with the reason.
+        warnings: what is wrong with the bad side by its list alone.
+        import_changes: what importing the asked packages changed, by package.
+        proof: log lines of a bad run.
+        reproduce: commands that repeat the search and the answer.
+        journal: path of the journal.
+    """
+
+    hunted: str
+    good: str
+    bad: str
+    items: tuple[Item, ...]
+    step: SetStep
+    seen: tuple[SetObservation, ...]
+    names: Mapping[ItemSet, str]
+    facts: Mapping[str, Mapping[str, Any]]
+    unreproducible: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    import_changes: Mapping[str, Sequence[str]]
+    proof: tuple[str, ...]
+    reproduce: tuple[str, ...]
+    journal: str
+
+    @property
+    def runs(self) -> int:
+        """Runs that were judged."""
+        return sum(run.conclusion is not Conclusion.SKIP for run in self.seen)
+
+    @property
+    def environments(self) -> int:
+        """Different mixes that were run or tried."""
+        return len({run.items for run in self.seen})
+
+    @property
+    def members(self) -> tuple[Item, ...]:
+        """The guilty differences, if they were found."""
+        named = self.step.members if isinstance(self.step, FoundSet) else ()
+        return tuple(item for item in self.items if item.id in named)
+
+
+def verdict_name(step: SetStep) -> str:
+    """The word in the JSON."""
+    match step:
+        case FoundSet():
+            return "found"
+        case NarrowedSet():
+            return "narrowed"
+        case Innocent():
+            return "no-regression"
+        case SetContradiction():
+            return "contradiction"
+        case SetExhausted():
+            return "exhausted"
+        case ProbeSet():
+            return "unfinished"
+        case _:
+            assert_never(step)
+
+
+def sentence(report: SetReport) -> str:
+    """The verdict in one sentence, or two."""
+    step, effort = report.step, f"{report.runs} runs in {report.environments} environments"
+    match step:
+        case FoundSet():
+            return f"{_guilty(step)} ({report.hunted}; {percent(step.confidence)} sure after {effort})"
+        case Innocent():
+            return (
+                f"innocent: none of the {len(report.items)} differences matters ({report.hunted}; {effort}): "
+                f"{step.reason}; a failure rate up to {percent(step.allowed_rate)} with all of them is not excluded"
+            )
+        case NarrowedSet():
+            return f"narrowed to {_some(step.suspects)} ({report.hunted}; {effort}): {step.reason}"
+        case SetContradiction():
+            counts = f"good {step.without}, bad {step.with_all}"
+            return f"contradiction ({report.hunted}; {effort}): {step.reason} ({counts})"
+        case SetExhausted():
+            return f"inconclusive ({report.hunted}; {effort}): {step.reason}; suspects: {_some(step.suspects)}"
+        case ProbeSet():
+            return f"unfinished ({report.hunted}; {effort} so far); suspects: {_some(step.suspects)}"
+        case _:
+            assert_never(step)
+
+
+def _guilty(step: FoundSet) -> str:
+    alone = ", ".join(str(count) for count in step.forward)
+    gone = ", ".join(f"without {name} {count}" for name, count in zip(step.members, step.reverse, strict=False))
+    if step.any_of:
+        return f"guilty: each of {' and '.join(step.members)} on its own: alone {alone}, without both {step.reverse[0]}"
+    together = " together" if len(step.members) > 1 else ""
+    return f"guilty: {' + '.join(step.members)}{together}: alone {alone} bad, {gone} bad"
+
+
+def _some(suspects: Sequence[Suspect]) -> str:
+    likely = [suspect for suspect in suspects if suspect.probability >= 0.01]
+    joiner = {True: " or ", False: " + "}
+    return (
+        "; ".join(f"{joiner[each.any_of].join(each.members)} ({percent(each.probability)})" for each in likely) or "-"
+    )
+
+
+def as_json(report: SetReport) -> dict[str, Any]:
+    """The verdict as data: the keys of every search, and those of a set."""
+    step = report.step
+    skipped = {run.items: run.outcome for run in report.seen if run.conclusion is Conclusion.SKIP}
+    return {
+        "schema": SCHEMA,
+        "kind": "packages",
+        "verdict": verdict_name(step),
+        "direction": "regression" if isinstance(step, FoundSet) else None,
+        "last_good": report.good,
+        "first_bad": report.bad,
+        "confidence": getattr(step, "confidence", None),
+        "runs": report.runs,
+        "environments": report.environments,
+        "candidates": [_mix_json(report, mix) for mix in report.names],
+        "skipped": [{"candidate": report.names[mix], "outcome": outcome} for mix, outcome in skipped.items()],
+        "git_range": None,
+        "reproduce": list(report.reproduce),
+        "journal": report.journal,
+        "sentence": sentence(report),
+        "hunted": report.hunted,
+        "reason": getattr(step, "reason", ""),
+        "members": [_item_json(item) for item in report.members],
+        "any_of": bool(getattr(step, "any_of", False)),
+        "forward": [_count_json(report, count) for count in getattr(step, "forward", ())],
+        "reverse": [_count_json(report, count) for count in getattr(step, "reverse", ())],
+        "suspects": [
+            {"members": list(each.members), "any_of": each.any_of, "probability": round(each.probability, 6)}
+            for each in getattr(step, "suspects", ())
+        ],
+        "differences": [_item_json(item) for item in report.items],
+        "unreproducible": [{"name": name, "reason": reason} for name, reason in report.unreproducible],
+        "warnings": list(report.warnings),
+        "import_changes": {name: list(lines) for name, lines in report.import_changes.items()},
+        "installed_or_imported": installed_or_imported(report),
+        "proof": list(report.proof),
+    }
+
+
+def _item_json(item: Item) -> dict[str, Any]:
+    return {
+        "id": item.id, "kind": str(item.kind), "name": item.name, "good": item.good, "bad": item.bad, "why": item.why,
+    }  # fmt: skip
+
+
+def _count_json(report: SetReport, count: Count) -> dict[str, Any]:
+    name = report.names.get(count.items, "")
+    return {"candidate": name, "items": sorted(count.items), "bad": count.failures, "runs": count.runs}
+
+
+def _mix_json(report: SetReport, mix: ItemSet) -> dict[str, Any]:
+    counts = Counter(run.conclusion for run in report.seen if run.items == mix)
+    bad, runs = counts[Conclusion.BAD], counts[Conclusion.BAD] + counts[Conclusion.GOOD]
+    low, high = clopper_pearson(bad, runs)
+    name = report.names[mix]
+    return {
+        "id": name,
+        "items": sorted(mix),
+        "bad": bad,
+        "runs": runs,
+        "skipped": counts[Conclusion.SKIP],
+        "interval": [round(low, 4), round(high, 4)],
+        "torch": report.facts.get(name, {}).get("torch", ""),
+    }
+
+
+def installed_or_imported(report: SetReport) -> str:
+    """Whether a guilty package has to be imported, or is guilty by lying there; empty where it was not asked."""
+    asked = [item for item in report.items if item.kind is ItemKind.IMPORT]
+    if not asked or not isinstance(report.step, FoundSet):
+        return ""
+    guilty = {item.id for item in report.members}
+    imported = [item.name for item in asked if item.id in guilty]
+    installed = [item.name for item in report.members if item.kind is ItemKind.PACKAGE]
+    if imported:
+        return f"importing {', '.join(imported)} is what brings it in; being installed does not suffice"
+    if installed:
+        return f"being installed suffices for {', '.join(installed)}; importing it or not makes no difference"
+    return "neither importing nor installing the asked packages brings it in"
+
+
+def render(report: SetReport) -> str:
+    """The report for a terminal."""
+    parts = [sentence(report)]
+    parts += _section("guilty", [f"{item}\n      {item.why}" for item in report.members])
+    parts += _section("installed or imported", [text] if (text := installed_or_imported(report)) else [])
+    for name, lines in report.import_changes.items():
+        parts += _section(f"importing {name} changed", list(lines) or ["nothing that is watched"])
+    parts += ["", _table(report, form="simple")]
+    parts += _section("seen on the bad side's list", list(report.warnings))
+    parts += _section(f"{len(report.items)} differences, likeliest first", _item_lines(report))
+    parts += _section("cannot be reproduced here", [f"{name}: {reason}" for name, reason in report.unreproducible])
+    parts += _section("evidence", list(report.proof))
+    parts += _section("reproduce with", list(report.reproduce))
+    return "\n".join([*parts, "", f"journal: {report.journal}"])
+
+
+def markdown(report: SetReport) -> str:
+    """The report to paste into an issue."""
+    parts = [f"**{sentence(report)}**", "", _table(report, form="github")]
+    for title, lines in (
+        ("Guilty", [f"{item} ({item.why})" for item in report.members]),
+        ("Seen on the bad side's list", list(report.warnings)),
+        ("Cannot be reproduced here", [f"{name}: {reason}" for name, reason in report.unreproducible]),
+        ("Evidence", list(report.proof)),
+        ("Reproduce with", list(report.reproduce)),
+    ):
+        if lines:
+            parts += ["", f"{title}:", "```", *lines, "```"]
+    return "\n".join(parts)
+
+
+def item_lines(items: Sequence[Item], *, shown: int = ITEMS_SHOWN) -> list[str]:
+    """The differences with their reasons, likeliest first, the tail counted."""
+    lines = [f"{item} ({item.why})" for item in items[:shown]]
+    return lines + ([f"and {len(items) - shown} more"] if len(items) > shown else [])
+
+
+def _item_lines(report: SetReport) -> list[str]:
+    return item_lines(report.items)
+
+
+def _section(title: str, lines: list[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
+
+
+def _table(report: SetReport, *, form: str) -> str:
+    rows = [_table_row(report, _mix_json(report, mix)) for mix in report.names]
+    headers = ("environment", "applied to the good one", "bad", "skipped", "torch")
+    return tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
+
+
+def _table_row(report: SetReport, mix: Mapping[str, Any]) -> tuple[str, ...]:
+    size, total = len(mix["items"]), len(report.items)
+    missing = sorted({item.id for item in report.items} - set(mix["items"]))
+    if size in (0, total):
+        applied = "nothing" if size == 0 else "everything"
+    elif size <= 4:
+        applied = " + ".join(mix["items"])
+    elif len(missing) <= 3:
+        applied = f"everything but {', '.join(missing)}"
+    else:
+        applied = f"{size} of {total}"
+    count = f"{mix['bad']}/{mix['runs']}" if mix["runs"] else "not tested"
+    return mix["id"], applied, count, str(mix["skipped"] or ""), mix["torch"]

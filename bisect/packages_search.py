@@ -1,0 +1,221 @@
+"""The loop of a package search: ask for the next mix, build and run it, write it down, repeat."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from envs.errors import CannotBuildError, CannotRunError
+
+from .driver import MAX_RETRIES
+from .files import write_atomically
+from .model import Conclusion
+from .packages import ProbeSet, SetObservation, SetProblem, next_set
+from .packages_differences import Item, ItemKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .driver import BuildFacts, Finding
+    from .executor import LocalRunner
+    from .journal import Journal
+    from .packages import ItemSet, SetStep
+    from .probe import RunRequest
+
+GOOD, BAD = "good", "bad"
+
+
+def mix_name(mix: ItemSet, problem: SetProblem) -> str:
+    """`good`, `bad`, or a short digest of the mix."""
+    if not mix:
+        return GOOD
+    if len(mix) == len(problem.items):
+        return BAD
+    return f"mix-{hashlib.sha256(json.dumps(sorted(mix)).encode()).hexdigest()[:8]}"
+
+
+def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> SetProblem:
+    """The problem in a journal's plan, with the budget of now."""
+    return SetProblem(
+        items=tuple(item["id"] for item in plan["items"]),
+        weights=tuple(item["weight"] for item in plan["items"]),
+        needs=tuple((one, two) for one, two in plan["needs"]),
+        families=tuple(frozenset(family) for family in plan["families"]),
+        confidence=confidence,
+        max_runs=max_runs,
+        built=frozenset({frozenset[str](), frozenset(item["id"] for item in plan["items"])}),
+    )
+
+
+def items_of(plan: Mapping[str, Any]) -> tuple[Item, ...]:
+    """The items in a journal's plan."""
+    return tuple(Item(**{**item, "kind": ItemKind(item["kind"])}) for item in plan["items"])
+
+
+def observations_of(entries: Sequence[Mapping[str, Any]]) -> list[SetObservation]:
+    """What the journal's entries say was seen, runs lost to the infrastructure left out."""
+    return [
+        SetObservation(
+            items=frozenset(entry["items"]),
+            conclusion=Conclusion(entry["conclusion"]),
+            outcome=entry["outcome"],
+            run=entry["run"],
+            seconds=entry["seconds"],
+        )
+        for entry in entries
+        if entry["event"] == "observed" and entry["conclusion"] not in (Conclusion.RETRY, Conclusion.ABORT)
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class SetSearch:
+    """One search over its journal.
+
+    Attributes:
+        problem: the question.
+        items: the differences.
+        journal: where everything seen goes.
+        runner: builds and runs a mix by its name.
+        request: what is run in the good environment; the mix adds its variables, cache and imports.
+        mixes: the mix of every name used so far; `runner` looks them up here.
+        show: told lines for a person.
+    """
+
+    problem: SetProblem
+    items: tuple[Item, ...]
+    journal: Journal
+    runner: LocalRunner
+    request: RunRequest
+    mixes: dict[str, ItemSet]
+    show: Callable[[str], None]
+    _builds: dict[str, BuildFacts] = field(default_factory=dict)
+    _retries: dict[str, int] = field(default_factory=dict)
+    _started: int = 0
+
+    def run(self) -> SetStep:
+        """The verdict."""
+        seen = observations_of(self.journal.contents.entries)
+        self._started = len(self.journal.contents.of("started"))
+        seen += self._recovered()
+        while isinstance(step := next_set(self.problem, seen), ProbeSet):
+            self._tell(step, seen)
+            observation = self._probe(step.items)
+            if observation is not None:
+                seen.append(observation)
+        return step
+
+    def _probe(self, mix: ItemSet) -> SetObservation | None:
+        name = mix_name(mix, self.problem)
+        self.mixes[name] = mix
+        if name not in self._builds:
+            self._builds[name] = self.runner.build(name)
+            self.journal.append("built", **asdict(self._builds[name]))
+        build = self._builds[name]
+        if build.outcome:
+            if name in (GOOD, BAD):
+                raise CannotBuildError(
+                    f"the {name} environment cannot be built: {build.reason}", hint=build.hint, outcome=build.outcome
+                )
+            return self._noted(
+                mix, name, run="", conclusion=Conclusion.SKIP, outcome=build.outcome, reason=build.reason
+            )
+        self._started += 1
+        run = f"run-{self._started:04d}"
+        self.journal.append("started", candidate=name, run=run, items=sorted(mix))
+        self.runner.request = self._request(mix, name)
+        (finding,) = self.runner.run([name], [run])
+        return self._taken(mix, name, finding)
+
+    def _recovered(self) -> list[SetObservation]:
+        """Judge runs that ended just before a kill; forget those that did not."""
+        entries = self.journal.contents.entries
+        ended = {entry["run"] for entry in entries if entry["event"] in ("observed", "lost")}
+        found = []
+        for entry in self.journal.contents.of("started"):
+            if entry["run"] in ended:
+                continue
+            finding = self.runner.recover(entry["candidate"], entry["run"])
+            if finding is None:
+                self.journal.append("lost", run=entry["run"])
+                continue
+            taken = self._taken(frozenset(entry["items"]), entry["candidate"], finding)
+            found += [taken] if taken else []
+        return found
+
+    def _taken(self, mix: ItemSet, name: str, finding: Finding) -> SetObservation | None:
+        """Write a finding down. The third run lost to the infrastructure is a skip; an abort ends the search."""
+        seen = finding.observation
+        conclusion = seen.conclusion
+        if conclusion is Conclusion.RETRY:
+            self._retries[name] = self._retries.get(name, 0) + 1
+            conclusion = Conclusion.SKIP if self._retries[name] > MAX_RETRIES else conclusion
+        noted = self._noted(
+            mix, name, run=seen.run, conclusion=conclusion, outcome=seen.outcome, reason=finding.reason,
+            seconds=seen.seconds, evidence=finding.evidence,
+        )  # fmt: skip
+        if conclusion is Conclusion.ABORT:
+            raise CannotRunError(
+                f"the search stops: {finding.reason or seen.outcome} ({name}, {seen.run})",
+                hint="the journal is intact: mend the cause, then give the same command again",
+                outcome=seen.outcome,
+            )
+        return None if conclusion is Conclusion.RETRY else noted
+
+    def _noted(
+        self,
+        mix: ItemSet,
+        name: str,
+        *,
+        run: str,
+        conclusion: Conclusion,
+        outcome: str,
+        reason: str,
+        seconds: float = 0.0,
+        evidence: Sequence[str] = (),
+    ) -> SetObservation:
+        self.journal.append(
+            "observed", candidate=name, items=sorted(mix), conclusion=conclusion, outcome=outcome, run=run,
+            seconds=seconds, reason=reason, evidence=list(evidence),
+        )  # fmt: skip
+        self.show(f"{name}: {conclusion.upper()} {outcome}{': ' if reason else ''}{reason}")
+        return SetObservation(items=mix, conclusion=conclusion, outcome=outcome, run=run, seconds=seconds)
+
+    def _tell(self, step: ProbeSet, seen: Sequence[SetObservation]) -> None:
+        size = len(self.problem.items)
+        count = len(step.items)
+        listed = ", ".join(sorted(step.items)) if count <= 6 else f"{count} of {size} differences"
+        likely = step.suspects[0] if step.suspects else None
+        told = f"; likeliest {' + '.join(likely.members)} ({likely.probability:.0%})" if likely else ""
+        self.show(f"next ({step.purpose}, {len(seen)} runs so far): {listed or 'the good environment'}{told}")
+
+    def _request(self, mix: ItemSet, name: str) -> RunRequest:
+        """The run of a mix: what is not a package is set for the run."""
+        variables = dict(self.request.environment)
+        arguments, cache, pth = list(self.request.arguments), self.request.cache, {}
+        for item in self.items:
+            value = item.bad if item.id in mix else item.good
+            if item.kind is ItemKind.VARIABLE and value:
+                variables[item.name] = value
+            elif item.kind is ItemKind.PTH and value:
+                pth[item.name] = value
+            elif item.kind is ItemKind.IMPORT and value:
+                arguments += ["--import", item.name]
+            elif item.kind is ItemKind.CACHE:
+                cache = Path(value) if value else None
+        if pth:
+            variables["PYTHONPATH"] = str(self._startup_directory(name, pth))
+        return replace(
+            self.request, environment=tuple(sorted(variables.items())), arguments=tuple(arguments), cache=cache
+        )
+
+    def _startup_directory(self, name: str, pth: Mapping[str, str]) -> Path:
+        """A directory whose `.pth` files run at every start, as those of site-packages would."""
+        directory = self.runner.directory / "startup" / name
+        directory.mkdir(parents=True, exist_ok=True)
+        for file, text in pth.items():
+            write_atomically(directory / file, text)
+        write_atomically(directory / "sitecustomize.py", f"import site\nsite.addsitedir({str(directory)!r})\n")
+        return directory

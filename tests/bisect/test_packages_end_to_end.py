@@ -1,0 +1,173 @@
+"""Package searches through the command line: two lists, real uv, real environments of every mix, a real command."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ..envs import stubs
+
+ROOT = Path(__file__).parent.parent.parent
+pytestmark = [pytest.mark.uv, pytest.mark.socket, pytest.mark.subprocess]
+
+PAIR = """
+import importlib.metadata as m, os, sys
+have = {d.metadata["Name"]: d.version for d in m.distributions()}
+sys.exit(1 if have.get("p3") == "2.0" and "leftover" in have else 0)
+"""
+VARIABLE = "import os, sys; sys.exit(1 if os.environ.get('CUBLAS_VERSION') == '12.9' else 0)"
+SLOW = f"import time; time.sleep(0.4)\n{PAIR}"
+NAMES = [f"p{number}" for number in range(6)]
+
+
+@pytest.fixture
+def index(tmp_path):
+    """One index for everything: torch as the default index serves it, and packages in two versions."""
+    found = stubs.Index(tmp_path / "index")
+    stubs.torch(found.project("torch"), "2.11.0", says="2.11.0+cu130", cuda="13.0")
+    for name in NAMES:
+        for version in ("1.0", "2.0"):
+            stubs.wheel(found.project(name), name, version)
+    for name in ("leftover", "gone"):
+        stubs.wheel(found.project(name), name, "1.0")
+    with stubs.serving(found):
+        yield found
+
+
+@pytest.fixture
+def sides(tmp_path):
+    """Two freezes: six packages moved, one came, one went, and lines nobody can install here."""
+    good = ["torch==2.11.0+cu130", "gone==1.0", *(f"{name}==1.0" for name in NAMES)]
+    bad = ["torch==2.11.0+cu130", "leftover==1.0", *(f"{name}==2.0" for name in NAMES)]
+    bad += ["-e /home/jo/dflash", "vanished==9.9"]
+    for name, lines in (("good", good), ("bad", bad)):
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines))
+    return tmp_path
+
+
+def argv(sides, index, *words, program=PAIR, good="good.txt", bad="bad.txt"):
+    options = ["--good", str(sides / good), "--bad", str(sides / bad), "--default-index", index.url]
+    options += ["--store", str(sides / "store"), "--probe", "command", *words]
+    return [sys.executable, "-m", "bisect", "packages", *options, "--", "python", "-c", program]
+
+
+def run(words, **more):
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False, **more)
+
+
+def test_a_pair_among_eight_differences_is_found_and_confirmed(sides, index):
+    """The command of the issue, on lists from a cluster: the two that only fail together, each way confirmed."""
+    out = sides / "out"
+
+    done = run(argv(sides, index, "--out", str(out), "--json"))
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert (verdict["kind"], verdict["verdict"]) == ("packages", "found")
+    assert {item["id"] for item in verdict["members"]} == {"p3", "leftover"}
+    (alone,) = verdict["forward"]
+    assert (set(alone["items"]), alone["bad"]) == ({"p3", "leftover"}, alone["runs"])
+    assert [(each["bad"], each["runs"] > 0) for each in verdict["reverse"]] == [(0, True), (0, True)]
+    assert len(verdict["differences"]) == 8
+    names = {item["name"] for item in verdict["unreproducible"]}
+    assert any("dflash" in name for name in names)
+    assert any("vanished" in name for name in names)
+    assert any("--no-deps" in line and "leftover==1.0" in line for line in verdict["reproduce"])
+    assert verdict["environments"] <= 12
+    built = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
+    candidates = [entry["candidate"] for entry in built if entry.get("event") == "built"]
+    assert len(candidates) == len(set(candidates))
+    again = run([sys.executable, "-m", "bisect", "report", str(out)])
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("guilty: leftover + p3 together")
+
+
+def test_equal_packages_and_another_variable_name_the_variable(sides, index):
+    """D22: the culprit is no Python package; `no difference` would be wrong."""
+    (sides / "env-good").write_text("PATH=/bin\nCUBLAS_VERSION=12.8\nAWS_SECRET_ACCESS_KEY=x\n")
+    (sides / "env-bad").write_text("PATH=/bin\nCUBLAS_VERSION=12.9\nTORCH_HOME=/t\n")
+    options = ["--good-env", str(sides / "env-good"), "--bad-env", str(sides / "env-bad"), "--json"]
+
+    done = run(argv(sides, index, *options, "--out", str(sides / "out"), program=VARIABLE, bad="good.txt"))
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert [item["id"] for item in verdict["members"]] == ["variable:CUBLAS_VERSION"]
+    assert {item["id"] for item in verdict["differences"]} == {"variable:CUBLAS_VERSION", "variable:TORCH_HOME"}
+    assert "AWS" not in (sides / "out" / "journal.jsonl").read_text()
+
+
+def test_a_pth_that_only_the_bad_side_has_is_a_candidate(sides, index):
+    """Code that runs at every start of the interpreter is in no list of packages."""
+    (sides / "evil.pth").write_text("import sys; sys.flagged = True\n")
+    options = ["--bad-pth", str(sides / "evil.pth"), "--json", "--out", str(sides / "out")]
+    program = "import sys; sys.exit(1 if hasattr(sys, 'flagged') else 0)"
+
+    done = run(argv(sides, index, *options, program=program))
+
+    assert done.returncode == 0, done.stderr
+    assert [item["id"] for item in json.loads(done.stdout)["members"]] == ["pth:evil.pth"]
+
+
+def test_innocent_packages_are_said_to_be_innocent(sides, index):
+    """It fails on both sides: the packages have nothing to do with it."""
+    done = run(argv(sides, index, "--out", str(sides / "out"), program="raise SystemExit(1)"))
+
+    assert done.returncode == 3, done.stderr
+    assert "innocent: none of the 8 differences matters" in done.stdout
+    assert "it fails without the differences" in done.stdout
+
+
+def test_a_killed_search_goes_on_and_repeats_nothing(sides, index):
+    """A search of hours on a cluster is killed sooner or later."""
+    out = sides / "out"
+    words = argv(sides, index, "--out", str(out), "--json", program=SLOW)
+    child = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and _observed(out) < 5:
+        time.sleep(0.1)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    before = _observed(out)
+
+    done = run([sys.executable, "-m", "bisect", "resume", str(out), "--json"])
+
+    assert before >= 5
+    assert done.returncode == 0, done.stderr
+    assert {item["id"] for item in json.loads(done.stdout)["members"]} == {"p3", "leftover"}
+    runs = [entry["run"] for entry in _entries(out) if entry.get("event") == "observed"]
+    assert len(runs) == len(set(runs))
+
+
+def test_the_plan_lists_the_differences_without_building(sides, index):
+    """What would be built is told before it is."""
+    done = run(argv(sides, index, "--dry-run"))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("8 differences")
+    assert "gone 1.0 -> (absent)" in done.stdout
+    assert not (sides / "store" / "environments").exists()
+
+
+def test_a_list_without_torch_is_refused(sides, index):
+    """Two lists of something else would be searched in vain."""
+    (sides / "none.txt").write_text("numpy==2.3.5\n")
+
+    done = run(argv(sides, index, bad="none.txt"))
+
+    assert done.returncode == 2
+    assert "lists no torch" in done.stderr
+
+
+def _entries(out):
+    path = out / "journal.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def _observed(out):
+    return sum(entry.get("event") == "observed" for entry in _entries(out))
