@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .matrix_factors import Point, islands, platform_differences, separations
+from .matrix_offers import offers
 from .matrix_state import assess
 from .recommend import Recommendation, recommend
 
@@ -102,6 +103,7 @@ def make_report(
             *(f"{item.where}: {item.text}" for item in separations(view, points)),
             *(item.text for item in islands(view, points)),
             *platform_differences(view),
+            *offers(view, points),
         ),
         hazards=tuple(hazards),
     )

@@ -102,6 +102,11 @@ class MatrixRun:
     _built: dict[str, Environment] = field(default_factory=dict)
     _probed: set[str] = field(default_factory=set)
 
+    @property
+    def num_runs(self) -> int:
+        """Runs finished in this invocation."""
+        return self._order
+
     def run(self) -> None:
         """Spend the budget; `cells` then hold what is known."""
         self.cells = self.directory.filled(self.prepared.cells)

@@ -119,7 +119,8 @@ def _run(request: Request, prepared: Prepared, *, stderr: IO[str]) -> Report:
     except KeyboardInterrupt:
         _write(request, prepared, running, directory)
         raise InterruptedRunError(
-            f"interrupted; every finished run is in {request.directory}", hint=f"go on with: {request.command}"
+            f"interrupted after {running.num_runs} runs; every finished one is in {request.directory}",
+            hint=f"go on with: {request.command}",
         ) from None
     finally:
         signal.signal(signal.SIGTERM, previous)

@@ -113,22 +113,3 @@ def test_a_matrix_from_the_command_line(world, tmp_path):
     again = matrix(world, "--out", str(out), "--compare", str(out))
     assert "0 of 8 cells differ" in again.stdout
     assert json.loads((out / "matrix.json").read_text())["cells"][0]["runs"] == report["cells"][0]["runs"]
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--resume", "--out", "nowhere"), "nothing to resume"),
-        (("--fail-on", "rase"), "did you mean 'race'"),
-        (("--budget", "much"), "not a budget"),
-        (("--compare", "nowhere.json"), "cannot read the older matrix"),
-        (("--axes", "nowhere.toml"), "cannot read the axes file"),
-    ],
-)
-def test_a_wrong_command_line_is_two_and_one_line(world, words, message):
-    """A traceback, or a matrix directory made for nothing."""
-    done = matrix(world, *words)
-
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect.matrix import Rules, State
 from bisect.matrix_factors import islands, platform_differences, separations
+from bisect.matrix_offers import offers
 from bisect.matrix_state import assess
 
 from .matrix_cells import OK, RACE, blocked, cell
@@ -116,3 +117,43 @@ def test_untested_cells_decide_nothing():
     view = assess((cell("2.10-cu128", [OK]), cell("2.11-cu130")), Rules())
 
     assert separations(view, {"2.10-cu128": ("2.10", "cu128"), "2.11-cu130": ("2.11", "cu130")}) == ()
+
+
+def test_a_difference_between_releases_offers_the_search_that_explains_it():
+    """The reader knows that something broke and not where (E04)."""
+    view, names = grid({("2.10.0", "cu128"): False, ("2.12.0", "cu130"): True, ("2.14.0", "cu130"): True})
+
+    (text,) = offers(view, names)
+
+    assert text.endswith("python -m bisect torch-releases --good 2.10.0 --bad 2.12.0 --probe train --for fx_flag_race")
+    assert "brought in race 2/2" in text
+
+
+def test_a_fix_and_a_workaround_are_part_of_the_offer():
+    """The search would ask the wrong question."""
+    view, names = grid({("2.13.0", "cu130"): True, ("2.14.0", "cu130"): False}, workaround="lock")
+
+    (text,) = offers(view, names)
+
+    assert "find the release that fixed" in text
+    assert "--good 2.14.0 --bad 2.13.0" in text
+    assert text.endswith("--workaround lock")
+
+
+def test_a_contaminated_cell_offers_the_search_over_packages():
+    """The guilty package would be guessed."""
+    view = assess(
+        (cell("cu128", [OK, OK]), cell("cu128", [RACE, RACE], history="sglang-residue"), cell("cu130", ["unknown"])),
+        Rules(),
+    )
+
+    (text,) = offers(view, {})
+
+    assert text.endswith("python -m bisect packages --good cu128 --bad cu128+sglang-residue")
+
+
+def test_failures_of_the_machine_offer_no_search():
+    """Only a race starts a bisection, a broken disk does not (G09)."""
+    view = assess((cell("a", [OK, OK]), cell("b", ["hardware_fault"]), cell("c", ["download_failed"])), Rules())
+
+    assert offers(view, {"a": ("2.10", "cu128"), "b": ("2.11", "cu128"), "c": ("2.12", "cu128")}) == ()
