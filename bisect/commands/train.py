@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
+from envs.resolve import newest
 
 from ..files import make_run_directory, refuse_used
 from ..judge import classify_train, control_verdict, train_result
@@ -47,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the benchmark are passed on to it; anything after `--` too."""
     parser.epilog = "what follows -- goes to the benchmark; example: python -m bisect train cu130 --repeat 12 --amplify"
     parser.add_argument("env", metavar="ENV", help="an environment definition (python -m envs list) or a TOML file")
+    parser.add_argument("--date", default="", metavar="DATE", help="the nightly of that date (ENV is a nightly)")
     parser.add_argument("--profile", default="auto", help="smoke, gpu1, node8, node8-27b or auto (default)")
     parser.add_argument("--threads", type=int, metavar="N", help="drafter threads (default: the profile's)")
     parser.add_argument("--steps", type=int, metavar="N", help="steps of each drafter thread")
@@ -182,10 +185,11 @@ def _request(args: argparse.Namespace) -> Request:
     for name in ("repeat", "threads", "steps"):
         if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
-    definition = spec.load(args.env)
+    here = settings.from_arguments(args, os.environ)
+    definition = _dated(spec.load(args.env), here, args.date)
     return Request(
         definition=definition,
-        settings=settings.from_arguments(args, os.environ),
+        settings=here,
         arguments=_benchmark_arguments(args),
         threads=args.threads,
         repeat=args.repeat,
@@ -196,6 +200,17 @@ def _request(args: argparse.Namespace) -> Request:
         directory=Path(args.out) if args.out else default_run_directory(f"train-{definition.name}"),
         reproduce=_command_line(args),
     )
+
+
+def _dated(definition: spec.Definition, here: settings.Settings, date: str) -> spec.Definition:
+    """The nightly of a date, where one is asked for; otherwise the definition as it is."""
+    if not date:
+        return definition
+    if definition.channel is not spec.Channel.NIGHTLY or not re.fullmatch(r"\d{4}-?\d{2}-?\d{2}", date):
+        raise UsageError(
+            f"--date {date}: {definition.name} is a {definition.channel}", hint="like: train nightly --date 2026-02-15"
+        )
+    return newest(definition, here, date=date.replace("-", ""))
 
 
 def _benchmark_arguments(args: argparse.Namespace) -> tuple[str, ...]:
@@ -221,6 +236,7 @@ def _command_line(args: argparse.Namespace) -> str:
         ("index", None),
         ("wheelhouse", None),
         ("backend", None),
+        ("date", ""),
     ):
         if getattr(args, name) != default:
             words += [f"--{name}", str(getattr(args, name))]

@@ -8,7 +8,7 @@ from functools import partial
 
 from tabulate import tabulate
 
-from . import ordered, paired, peers
+from . import ordered, paired, peers, searches
 
 PARTS = {
     "cost": (partial(ordered.cells, ordered.COST), "runs and units of the searches other tools were measured on"),
@@ -18,10 +18,12 @@ PARTS = {
     "premises": (ordered.premises, "nothing to find: how it ends, and after how many runs"),
     "workers": (ordered.several_workers, "wall time in rounds of W equal runs"),
     "throughput": (paired.rows, "loss of throughput under noise and drift"),
+    "kills": (searches.kills, "searches killed at random instants end like undisturbed ones and repeat nothing"),
+    "overhead": (searches.overhead, "what `train` costs beside the benchmark (builds cu130 if it is not there)"),
     "speed": (ordered.step_time, "time of one decision"),
     "peers": (peers.rows, "the cost table given to other tools (installs them from the package index)"),
 }
-DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed")
+DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed", "kills")
 
 
 def main() -> int:

@@ -182,7 +182,9 @@ def test_the_repeat_command_means_the_same_run():
     assert (again.threads, again.repeat, again.cache, again.control) == (4, 3, "warm", False)
 
 
-@pytest.mark.parametrize("words", ["cu130 --cache hot", "cu130 --repeat 0", "cu130 --threads 0", "cu13"])
+@pytest.mark.parametrize(
+    "words", ["cu130 --cache hot", "cu130 --repeat 0", "cu130 --threads 0", "cu13", "cu130 --date 2026-02-15"]
+)
 def test_wrong_options_are_usage_errors_with_a_hint(words):
     """A wrong option must fail before anything is built."""
     with pytest.raises(UsageError):
