@@ -9,9 +9,9 @@ import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import build, lock, place, resolve, settings, spec
+from . import build, cache, cache_commands, lock, place, resolve, settings, spec
 from .errors import CannotBuildError, ToolError, UsageError
 from .store import Entry, Store
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .settings import Settings
 
 SCHEMA = 1
+Subcommands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001  (argparse has no public name)
 _SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[KMGT]?)B?\Z")
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -51,8 +52,10 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
-    def add(name: str, command: Callable[[argparse.Namespace, Settings], int], text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=text, description=text)
+    def add(
+        name: str, command: Callable[[argparse.Namespace, Settings], int], text: str, *, to: Subcommands = commands
+    ) -> argparse.ArgumentParser:
+        sub = to.add_parser(name, help=text, description=text)
         sub.add_argument("--json", action="store_true", help="print JSON")
         settings.add_arguments(sub)
         sub.set_defaults(command=command)
@@ -81,6 +84,11 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--from", dest="reference", metavar="IMAGE@DIGEST", default="", help="pull it from a registry")
     sub.add_argument("--rootfs", metavar="ARCHIVE", type=Path, help="import a root file system archive")
     sub.add_argument("--suite", metavar="NAME", default="bookworm", help="Debian release to make it from")
+    caches = commands.add_parser("cache", help="keep compile caches as archives: save, restore, list")
+    cached = caches.add_subparsers(required=True, metavar="ACTION")
+    cache_commands.add_save(add("save", _cache_save, "save a compile cache with a manifest", to=cached))
+    cache_commands.add_restore(add("restore", _cache_restore, "restore one into a build it fits", to=cached))
+    add("list", _cache_list, "list the saved compile caches", to=cached)
     sub = add("prune", _prune, "remove what killed builds left, and environments on request")
     sub.add_argument("names", nargs="*", metavar="NAME", help="environments to remove")
     sub.add_argument("--max-size", metavar="SIZE", help="remove the least recently used until the rest fits (50G)")
@@ -319,6 +327,37 @@ def _base_image(arguments: argparse.Namespace, chosen: Settings) -> int:
     if arguments.json:
         return _print_json({"schema": SCHEMA, "image": chosen.base_image, "id": identifier})
     print(f"{chosen.base_image} {identifier}")  # noqa: T201
+    return 0
+
+
+def _cache_save(arguments: argparse.Namespace, chosen: Settings) -> int:
+    entry = _built_entry(arguments.env, chosen)
+    archive, manifest = cache_commands.save(arguments, chosen, entry)
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, **cache_commands.row(archive, manifest)})
+    print(archive)  # noqa: T201
+    _say(f"saved {manifest.bytes / 1e6:.1f} MB of {', '.join(folder.name for folder in manifest.folders)}")
+    return 0
+
+
+def _cache_restore(arguments: argparse.Namespace, chosen: Settings) -> int:
+    manifest = cache_commands.restore(arguments, chosen, _built_entry(arguments.env, chosen))
+    if arguments.json:
+        row = cache_commands.row(cache_commands.locate(arguments.archive, chosen), manifest)
+        return _print_json({"schema": SCHEMA, "directory": arguments.directory, **row})
+    print(arguments.directory)  # noqa: T201
+    _say(f"restored {manifest.bytes / 1e6:.1f} MB made by {manifest.environment} (torch {manifest.torch})")
+    return 0
+
+
+def _cache_list(arguments: argparse.Namespace, chosen: Settings) -> int:
+    from tabulate import tabulate  # noqa: PLC0415  (see _list)
+
+    rows = [cache_commands.row(archive, manifest) for archive, manifest in cache.listing(chosen.store / "caches")]
+    if arguments.json:
+        return _print_json({"schema": SCHEMA, "caches": rows})
+    headers = ("name", "torch", "triton", "GPU", "files", "size")
+    print(tabulate(cache_commands.table(rows), headers=headers, disable_numparse=True))  # noqa: T201
     return 0
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import settings, spec
+from envs import cache, settings, spec
 from envs.build import build
 from envs.errors import UsageError
 from envs.resolve import newest
@@ -30,6 +30,8 @@ from .search_options import add_environment_options, compiles_native_code, defau
 if TYPE_CHECKING:
     import argparse
 
+    from envs.build import Built
+
     from ..probe import Environment
 
 MACHINE_CANNOT = {
@@ -40,6 +42,7 @@ MACHINE_CANNOT = {
     OutcomeName.DISK_FULL,
 }
 TAKES_REST = True
+UNPACKED = "unpacked="
 PATIENCE_S = 300.0
 REFUSED = 2  # the benchmark's exit code for an option or a profile that this machine cannot run
 PASSED_ON = ("profile", "steps", "seed", "workaround", "force")
@@ -60,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", choices=["dense", "recompile-limit"], help="bring about a degraded state")
     parser.add_argument("--import", dest="imports", action="append", default=[], metavar="PKG")
     parser.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
-    parser.add_argument("--cache", default="cold", metavar="cold|warm|from=ENV", help="compile caches (default: cold)")
+    parser.add_argument("--cache", default="cold", metavar="cold|warm|from=ENV|from=ARCHIVE", help="compile caches")
     parser.add_argument("--token-budget", type=float, default=5e9, metavar="N", help="tokens for the ETA (5e9)")
     parser.add_argument("--no-control", action="store_true", help="skip the run with one drafter thread")
     parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds without a sign of life")
@@ -97,6 +100,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         require_compiler=compiles_native_code(args),
     )
     make_run_directory(request.directory)
+    request = replace(request, cache=_unpacked(request, built))
     answer = train(request, built, stderr=stderr)
     text = json.dumps(as_json(answer), indent=1)
     (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")
@@ -163,10 +167,22 @@ def _judged(record: RunRecord, *, threads: int | None, control: str) -> JudgedRu
     )
 
 
+def _unpacked(request: Request, built: Built) -> str:
+    """`from=FILE`, an archive of `python -m envs cache save`, becomes the directory it was unpacked to."""
+    archive = Path(request.cache.removeprefix("from="))
+    if not request.cache.startswith("from=") or not archive.is_file() or not archive.name.endswith(cache.SUFFIX):
+        return request.cache
+    target = request.directory / "restored-cache"
+    cache.restore(archive, target, built.fingerprint)
+    return f"{UNPACKED}{target}"
+
+
 def _filled_cache(request: Request, built: Environment, *, stderr: IO[str]) -> Path | None:
     """The compile caches of a run made for them first, in this environment or in another one."""
     if request.cache == "cold":
         return None
+    if request.cache.startswith(UNPACKED):
+        return Path(request.cache.removeprefix(UNPACKED))
     source = built
     if request.cache != "warm":
         other = spec.load(request.cache.removeprefix("from="))
@@ -181,7 +197,7 @@ def _with_threads(request: Request, threads: int | None) -> tuple[str, ...]:
 
 def _request(args: argparse.Namespace) -> Request:
     if args.cache not in ("cold", "warm") and not args.cache.startswith("from="):
-        raise UsageError(f"--cache cannot be {args.cache!r}", hint="cold, warm, or from=ENV")
+        raise UsageError(f"--cache cannot be {args.cache!r}", hint="cold, warm, from=ENV, or from=ARCHIVE")
     for name in ("repeat", "threads", "steps"):
         if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
