@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -24,13 +25,14 @@ from .model import Conclusion, Observation, OutcomeName
 from .probe import RunRecord, RunRequest, load_record, run_once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from envs.settings import Settings
     from envs.spec import Definition
 
     from .probe import Environment
+    from .progress import Bar, Lines
 
 WHOLE_MACHINE = {"disk_full"}
 """Refusals that are not the candidate's: no other candidate would fare better."""
@@ -55,7 +57,7 @@ class LocalRunner:
         commit_is_identity: whether two builds of torch from one commit are one candidate.
         needs_compiler: whether the run calls a C++ compiler, so that its absence is told before a download.
         keep: environments of this search that stay on disk, the least recently used go first.
-        progress: called with what a run's child tells of itself.
+        watch: makes what is told of a run's progress, by the run's name; closed when the run ends.
     """
 
     names: tuple[str, ...]
@@ -70,7 +72,7 @@ class LocalRunner:
     keep: int = 6
     commit_is_identity: bool = True
     needs_compiler: bool = False
-    progress: Callable[[Mapping[str, object]], None] | None = None
+    watch: Callable[[str], Lines | Bar] | None = None
     _used: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -110,7 +112,7 @@ class LocalRunner:
                 continue
             if candidate == self.control_at:
                 self._control(built)
-            record = run_once(built, self.request, directory, on_progress=self.progress)
+            record = self._run(built, self.request, directory)
             yield self._judged(candidate, run, record)
 
     def recover(self, candidate: str, run: str) -> Finding | None:
@@ -119,6 +121,12 @@ class LocalRunner:
         if record is None or self.question.throughput:
             return None
         return self._judged(candidate, run, record)
+
+    def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
+        if self.watch is None:
+            return run_once(built, request, directory)
+        with closing(self.watch(directory.name)) as progress:
+            return run_once(built, request, directory, on_progress=progress)
 
     def _judged(self, candidate: str, run: str, record: RunRecord) -> Finding:
         judged = judge(record, self.question, control=self._control_verdict())
@@ -129,10 +137,7 @@ class LocalRunner:
         """A run of the candidate and one of the baseline, in alternating order (ABBA), as one observation."""
         asked = [(built, run), (self._built(self.baseline), f"{run}-baseline")]
         order = asked if int(run.rpartition("-")[2]) % 2 else asked[::-1]
-        records = {
-            name: run_once(environment, self.request, self.directory / name, on_progress=self.progress)
-            for environment, name in order
-        }
+        records = {name: self._run(environment, self.request, self.directory / name) for environment, name in order}
         mine, other = records[run], records[f"{run}-baseline"]
         value = log_ratio(mine, other)
         seconds = mine.seconds + other.seconds
@@ -153,7 +158,7 @@ class LocalRunner:
         self.say("control: the same run with one drafter thread")
         shutil.rmtree(self.directory / "control", ignore_errors=True)
         alone = replace(self.request, arguments=(*self.request.arguments, "--threads", "1"))
-        record = run_once(built, alone, self.directory / "control", on_progress=self.progress)
+        record = self._run(built, alone, self.directory / "control")
         _drop_caches(record.directory)
 
     def _control_verdict(self) -> str:

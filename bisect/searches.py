@@ -31,6 +31,7 @@ from .journal import FILE_NAME, Journal, read
 from .model import Conclusion, Problem
 from .plan import left_of, make_plan
 from .probe import RunKind, without_credentials
+from .progress import follow
 from .report import EXIT_CODES, Report, as_json, markdown, proof_of, render, rows_of, verdict_name
 
 if TYPE_CHECKING:
@@ -256,6 +257,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
         keep=request.asked.keep,
         commit_is_identity=request.commit_is_identity,
         needs_compiler=request.asked.needs_compiler,
+        watch=partial(follow, stream=stderr) if stderr.isatty() else None,
     )
 
 

@@ -1,0 +1,79 @@
+"""The plan before a search and what is said to be left during it: right order of magnitude, never a promise."""
+
+from bisect.model import Conclusion, Observation, Posterior, Problem
+from bisect.plan import capacity, expected_runs, left_of, make_plan
+
+import pytest
+
+NAMES = tuple(f"c{number:02d}" for number in range(64))
+
+
+def problem(**fields):
+    return Problem(**{"candidates": NAMES, "good": NAMES[0], "bad": NAMES[-1], **fields})
+
+
+def plan(**fields):
+    values = {"certain": False, "run_s": 50.0, "download_bytes": 10**9, "disk_bytes": 5 * 10**9, "keep": 6}
+    return make_plan(problem(), **{**values, **fields})
+
+
+@pytest.mark.parametrize(("size", "rate", "measured"), [(64, 1.0, 14.8), (64, 0.3, 81), (64, 0.1, 236), (16, 0.3, 64)])
+def test_expected_runs_are_near_what_was_measured(size, rate, measured):
+    """A plan off by a factor of two is worse than none: people decide overnight or not by it."""
+    assert measured / 1.5 < expected_runs(size, rate) < measured * 1.5
+
+
+def test_a_certain_probe_needs_its_endpoints_and_a_halving():
+    """The hazard probes settle a build in one run; the plan must not scare with repeats."""
+    assert plan(certain=True).runs == ((1.0, 8),)
+
+
+def test_builds_disk_and_time_are_shown_and_disk_is_capped():
+    """G08, G11: what it will take, before it starts."""
+    found = plan(keep=3)
+
+    assert found.builds == 8
+    assert found.disk_bytes == 3 * 5 * 10**9
+    assert found.download_bytes == 8 * 10**9
+    assert any("8.0 GB to download" in line for line in found.lines())
+
+
+def test_what_is_cached_is_neither_downloaded_nor_waited_for():
+    """Resuming or repeating a search must not be priced like a first one."""
+    cold = plan()
+    warm = make_plan(
+        problem(cached=frozenset(NAMES)), certain=False, run_s=50.0, download_bytes=10**9, disk_bytes=1, keep=6
+    )
+
+    assert warm.download_bytes == 0
+    assert warm.seconds < cold.seconds
+
+
+def test_a_budget_below_the_need_is_said():
+    """G11: repeats inside repeats exceeded a day without a word."""
+    found = make_plan(problem(max_runs=50), certain=False, run_s=1, download_bytes=0, disk_bytes=0, keep=6)
+
+    assert any("more than --max-runs 50" in line for line in found.lines())
+
+
+def test_capacity_of_a_run():
+    """The Z-channel: one bit when bad builds always fail, none when they hardly do."""
+    assert capacity(1.0) == 1.0
+    assert capacity(0.5) == pytest.approx(0.3219, abs=1e-3)
+    assert 0 < capacity(0.01) < 0.01
+
+
+def test_what_is_left_shrinks_to_the_suspects():
+    """G01: the remaining range, and the runs for it at the rate seen at the bad endpoint."""
+    mass = dict.fromkeys(NAMES, 0.0) | {NAMES[30]: 0.48, NAMES[31]: 0.5, NAMES[32]: 0.01}
+    seen = [
+        Observation(candidate=NAMES[-1], conclusion=conclusion, seconds=60.0)
+        for conclusion in (Conclusion.BAD, Conclusion.GOOD, Conclusion.GOOD)
+    ]
+    left = left_of(problem(), seen, Posterior(by_candidate=tuple(mass.items()), none=0.01), certain=False)
+
+    assert (left.first, left.last, left.count) == (NAMES[30], NAMES[31], 2)
+    assert (
+        left.runs
+        > left_of(problem(), seen[:1], Posterior(by_candidate=tuple(mass.items()), none=0.01), certain=True).runs
+    )
