@@ -7,7 +7,7 @@ kind of failure that was seen, is kept behind it in order.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from .endings import compile_switch, disabled_check, exit_finding
 from .imports import import_advice
 from .logs.builds import build_findings
 from .logs.facts import read_facts
-from .logs.findings import log_findings
+from .logs.findings import isolation_findings, log_findings
 from .logs.resolver import RESOLVER_OUTCOMES, explanations
 from .logs.text import read_lines
 from .model import Conclusion, Outcome, OutcomeName
@@ -115,6 +115,7 @@ def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> lis
     elif isinstance(result, HazardsResult):
         findings.extend(hazard_findings(result))
     findings.extend(build_findings(lines, facts, result, expected=evidence.expected_torch))
+    findings.extend(isolation_findings(lines))
     ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out)
     extras = (compile_switch(variables.items()), disabled_check(variables.items()), ending)
     return [*_without_folded(findings, explained), *(extra for extra in extras if extra is not None)]
@@ -191,23 +192,24 @@ _LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
 
 
 def _order(findings: Sequence[Finding]) -> list[Finding]:
-    """Failures by role and position, then notices, then remarks; with the root cause brought to the front."""
+    """Failures by role and position, then notices, then remarks; with the root cause brought to the front.
+
+    What only wraps another error (role WRAPPER) is no root of one that explains itself; a notice or a remark is.
+    """
     ordered = sorted(findings, key=lambda finding: (finding.role, finding.position))
-    while ordered:
+    while ordered and ordered[0].role is not Role.REMARK:
         first = ordered[0]
-        root = next(
-            (
-                finding
-                for finding in ordered[1:]
-                if first.outcome.name in _LEADS_TO.get(finding.outcome.name, frozenset())
-            ),
-            None,
-        )
-        if root is None or (root.role is Role.REMARK and first.role is Role.REMARK):
+        root = next((finding for finding in ordered[1:] if _brings_about(finding, first)), None)
+        if root is None:
             break
         ordered.remove(root)
-        ordered.insert(0, root)
+        ordered.insert(0, replace(root, role=min(root.role, first.role)))
     return ordered
+
+
+def _brings_about(root: Finding, first: Finding) -> bool:
+    able = root.role <= first.role or root.role >= Role.NOTICE
+    return able and first.outcome.name in _LEADS_TO.get(root.outcome.name, frozenset())
 
 
 def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> Classification:
@@ -222,7 +224,7 @@ def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> 
     flags = _flags(root, evidence, facts)
     return Classification(
         outcome=root.outcome,
-        evidence=tuple(_shown(finding) for finding in proof)[:MAX_EVIDENCE],
+        evidence=(*(_shown(finding) for finding in proof), *_last_sign_of_life(root, facts))[:MAX_EVIDENCE],
         secondary=secondary,
         advice=_advice(root, evidence, facts),
         detail=root.detail,
@@ -230,6 +232,13 @@ def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> 
         num_threads=_num_threads(evidence, facts),
         conclusion=root.conclusion,
     )
+
+
+def _last_sign_of_life(root: Finding, facts: LogFacts) -> tuple[str, ...]:
+    """The last step before a hang or an unexplained end: a deadline counts from there, not from the start."""
+    if not facts.last_step or root.role < Role.SYMPTOM or root.role > Role.EXIT:
+        return ()
+    return (f"line {facts.last_step}: last sign of life: {facts.last_step_text.strip()[:200]}",)
 
 
 def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:

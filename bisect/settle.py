@@ -159,6 +159,9 @@ def _thread_compile(finding: Finding, circumstances: Circumstances) -> Finding:
     """A compiler error in one of several threads, where one thread alone is clean, is a race without a name yet."""
     several = (circumstances.num_threads or 0) > 1 or circumstances.thread_evidence
     in_compiler = finding.outcome.name is OutcomeName.COMPILE_ERROR or _in_compiler(finding)
+    if finding.outcome.name is OutcomeName.UNKNOWN and finding.thread and several and circumstances.control == "clean":
+        kind = _kind_by_place(finding.frames[-1]) if _in_compiler(finding) else "unnamed"
+        return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)
     suspicious = circumstances.control == "clean" or (finding.thread and finding.outcome.name is OutcomeName.UNKNOWN)
     if several and in_compiler and suspicious and not circumstances.single and finding.detail != "jit_trace":
         kind = _kind_by_place(finding.frames[-1] if finding.frames else "")

@@ -71,7 +71,7 @@ class LogFacts:
         num_threads: worker threads the log states; None where it does not.
         labels: names of threads that spoke or died in it.
         steps: lines that report a step of training.
-        last_step: position of the last of them.
+        last_step: position of the last of them, and `last_step_text` what it says.
         finished: whether the end of the log says that the work was done.
         returncode: the exit code the log itself reports, if it does.
         torch: versions of torch printed, with their positions.
@@ -87,6 +87,7 @@ class LogFacts:
     labels: frozenset[str] = frozenset()
     steps: int = 0
     last_step: int = 0
+    last_step_text: str = ""
     finished: bool = False
     returncode: int | None = None
     torch: tuple[tuple[int, str], ...] = ()
@@ -108,6 +109,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         ),
         steps=len(steps),
         last_step=steps[-1][0] if steps else 0,
+        last_step_text=steps[-1][1].string if steps else "",
         finished=_is_finished(lines, last=steps[-1][1] if steps else None),
         returncode=_returncode(lines),
         torch=tuple((line.number, version) for line in lines if (version := _torch_version(line.text))),

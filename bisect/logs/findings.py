@@ -64,7 +64,10 @@ class Traceback:
 
 
 _BANNER = re.compile(r"Exception in thread ([\w.-]+)")
+_CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the direct cause)")
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
+_USER_SITE = re.compile(r"/\.local/lib/python3[\d.]*/site-packages/")
+_ENVIRONMENT = re.compile(r"/(?:site|dist)-packages/|/bin/\w+$")
 _INFORMATION = re.compile(r".{0,60}\b(?:INFO|DEBUG|TRACE)\b")
 _RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
 _NEVER_AT_INFO = frozenset(
@@ -93,6 +96,7 @@ def tracebacks(lines: Sequence[Line]) -> tuple[Traceback, ...]:
             block = _block(lines, index, thread=thread)
             found.append(block)
             index = block.last
+        elif thread and text.strip() and banner is None and not _CHAINED.match(text):
             thread = ""
         index += 1
     return tuple(found)
@@ -101,13 +105,18 @@ def tracebacks(lines: Sequence[Line]) -> tuple[Traceback, ...]:
 def _block(lines: Sequence[Line], start: int, *, thread: str) -> Traceback:
     frames: list[str] = []
     index = start + 1
-    while index < len(lines) and (not lines[index].text or lines[index].text[0].isspace()):
+    margin = _indent(lines[start].text)
+    while index < len(lines) and (not lines[index].text or _indent(lines[index].text) > margin):
         frame = _FRAME.match(lines[index].text)
         if frame is not None:
             frames.append(frame[1])
         index += 1
-    head = lines[index].text if index < len(lines) and _HEAD.match(lines[index].text) else ""
+    head = lines[index].text.strip() if index < len(lines) and _HEAD.match(lines[index].text.strip()) else ""
     return Traceback(first=start, last=index if head else index - 1, thread=thread, frames=tuple(frames), head=head)
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
@@ -129,6 +138,21 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
         elif losses.read(line.text):
             found.append(_not_a_number(line))
     return tuple(found)
+
+
+def isolation_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
+    """A traceback that runs through the user's own packages and through another environment's as well."""
+    for block in tracebacks(lines):
+        users = [frame for frame in block.frames if _USER_SITE.search(frame)]
+        others = [frame for frame in block.frames if _ENVIRONMENT.search(frame) and not _USER_SITE.search(frame)]
+        if users and others:
+            number = lines[block.first].number
+            text = f"the traceback runs through {users[0]} and {others[0]}"
+            outcome = Outcome(name=OutcomeName.ENV_NOT_ISOLATED)
+            return (
+                Finding(outcome=outcome, role=Role.REMARK, position=number, line=number, text=text, detail="user_site"),
+            )
+    return ()
 
 
 def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Traceback | None) -> Finding | None:

@@ -23,6 +23,7 @@ TAIL_LINES = 1_500
 LINE_LENGTH = 8_000
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+_GUTTER = re.compile(r"^ {2,}(?:\| ?)+(?=\s|\w)")  # exception groups draw one
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 _ALARMS = (
@@ -74,7 +75,7 @@ class Line:
 
 def clean(text: str) -> str:
     """A line without escapes, control characters and the prefixes that launchers and loggers put before it."""
-    text = _CONTROLS.sub("", _ESCAPES.sub("", text[:LINE_LENGTH])).rstrip()
+    text = _GUTTER.sub("", _CONTROLS.sub("", _ESCAPES.sub("", text[:LINE_LENGTH])).rstrip())
     for _ in range(6):
         match = _PREFIX.match(text)
         if match is None or match.end() == 0:

@@ -114,7 +114,7 @@ DRIVER = (
         r"|NVMLError_LibraryNotFound|invalid device ordinal|CUDA_ERROR_INVALID_DEVICE\b|nvidia-smi: (?:command )?not found"
         r"|libnvidia-ml\.so\S* (?:not found|cannot)|No (?:GPU|CUDA device)s? (?:found|detected|available)\b"
         r"|(?:unknown or invalid|unknown) runtime name: nvidia|unresolvable CDI devices?|nvidia-container-cli: initialization error"
-        r"|torch\.cuda\.is_available\(\)\W{1,5}(?:is )?False|nvidia-container-cli: (?!requirement)|exec: .{0,2}nvidia-container-runtime.{0,40}not found",
+        r"|torch\.cuda\.is_available\(\) is False|CUDA unknown error - this may be due to|nvidia-container-cli: (?!requirement)|exec: .{0,2}nvidia-container-runtime.{0,40}not found",
         "gpu|nvidia|cuda|nvml",
         source="torch/csrc/cuda/Module.cpp, docker, nvidia-container-cli",
         example="RuntimeError: No CUDA GPUs are available",

@@ -44,11 +44,12 @@ INSTALL = (
     ),
     rule(
         "not_published",
-        r"404\b.{0,40}(?:Not Found)?.{0,120}/(?:whl|simple|torch)\b|/(?:whl|simple)/\S*.{0,60}\b404\b",
-        "404",
+        r"404\b.{0,160}/(?:whl|simple|torch)\b|/(?:whl|simple)/\S*.{0,60}\b404\b"
+        r"|403\b.{0,80}/whl/(?:nightly/|test/)?(?:cu|rocm)\d+|/whl/(?:nightly/|test/)?(?:cu|rocm)\d+\S*.{0,60}\b403\b",
+        "404|403",
         source="NVlabs/earth2grid#50, PyTorch wheel index",
         example="error: HTTP status client error (404 Not Found) for url (https://index.example/whl/cu131/torch/)",
-        detail="no_index",
+        detail="no_index",  # the bucket behind PyTorch's index answers 403 for a path that is not there
     ),
     rule(
         "not_published",
@@ -88,7 +89,7 @@ INSTALL = (
         r"|(?:HTTPSConnectionPool|HTTPConnectionPool)\(|Connection (?:reset by peer|aborted)|RemoteDisconnected|IncompleteRead|ProtocolError"
         r"|429\b.{0,20}Too Many Requests|Too Many Requests|toomanyrequests|rate[- ]limit(?:ed)?(?: exceeded)?|\b50[0234]\b.{0,6}(?:Server Error|Bad Gateway|Service Unavailable|Gateway|Internal)"
         r"|CERTIFICATE_VERIFY_FAILED|SSLError|SSL: |certificate (?:verify failed|has expired)|invalid peer certificate|TLS handshake|handshake (?:timeout|failure)"
-        r"|Failed to (?:download|fetch)|error sending request|error decoding response body|connection closed before message|request (?:or response )?body error"
+        r"|error sending request|error decoding response body|connection closed before message|request (?:or response )?body error"
         r"|Could not fetch URL|HfHubHTTPError|LocalEntryNotFoundError|ChunkedEncodingError|curl: \(\d+\)|wget: unable|operation timed out.{0,40}https?"
         r"|error trying to connect|tcp connect error|ClientConnectorError|(?:403 Forbidden|401 Unauthorized|407 Proxy).{0,80}|Client Error.{0,60}for url"
         r"|BadZipFile|File is not a zip file|Wheel '\S+' located at \S+ is invalid|Failed to extract archive|unexpected end of file|We couldn't connect to"
@@ -97,8 +98,16 @@ INSTALL = (
         "|protocolerror|too many|toomany|rate limit|rate-limit|50|ssl|certificate|tls|handshake|failed to|error sending|response body|body error"
         "|fetch url|hfhub|localentry|chunkedencoding|curl|wget|timed out|connect|403|401|407|client error|proxy|eof occurred|zip|is invalid|extract archive|end of file",
         source="urllib3, reqwest (uv), huggingface_hub, docker",
-        example="error: Failed to fetch: `https://index.example/simple/torch/`: dns error: failed to lookup address information",
+        example="  Caused by: dns error: failed to lookup address information: Name or service not known",
         unless=r"TCPStore|c10d|NCCL|gloo|rendezvous|MASTER_ADDR|socket\.cpp|404",
+    ),
+    rule(
+        "download_failed",
+        r"Failed to (?:download|fetch)\b",
+        "failed to download|failed to fetch",
+        source="uv; what follows it says why",
+        example="error: Failed to fetch: `https://index.example/simple/torch/`",
+        role=Role.WRAPPER,
     ),
     rule(
         "build_failed",

@@ -67,6 +67,24 @@ LIBRARIES = (
         unless=r"^(?:Requirement already|.*successfully)",
     ),
     rule(
+        "inconsistent_env",
+        r"Ignoring invalid distribution [~-]\w+|Error processing line \d+ of \S+\.pth",
+        "invalid distribution|error processing line",
+        source="pip, CPython site.py",
+        example="WARNING: Ignoring invalid distribution ~orch (/env/lib/python3.11/site-packages)",
+        role=Role.REMARK,
+        detail="half_uninstalled",
+    ),
+    rule(
+        "inconsistent_env",
+        r"Cannot find a working triton installation|TritonMissing",
+        "working triton|tritonmissing",
+        source="torch/_inductor/exc.py",
+        example="torch._inductor.exc.TritonMissing: Cannot find a working triton installation. Either the package is not installed",
+        detail="triton_missing",
+        advice="This build expects a triton that is not there: install the one its metadata pins.",
+    ),
+    rule(
         "import_broken",
         r"numpy\.(?:dtype|ufunc) size changed|compiled using NumPy 1\.x cannot be run|numpy\.core\.multiarray failed to import"
         r"|module compiled against A(?:B|P)I version|_ARRAY_API not found|binary incompatibility",

@@ -114,6 +114,23 @@ ENDINGS = (
         role=Role.ENDING,
     ),
     rule(
+        "hang(deadline)",
+        r"got signal: 15\b|Received (?:Signals\.)?SIGTERM death signal|^(?:\w+\.)*TimeoutError\b(?!.*(?:Errno 110|onnection))",
+        "signal: 15|death signal|timeouterror",
+        source="torch/distributed/elastic, CPython",
+        example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 77 got signal: 15",
+        role=Role.ENDING,
+    ),
+    rule(
+        "harness_error",
+        r"Cannot re-initialize CUDA in forked subprocess",
+        "re-initialize cuda",
+        source="torch/cuda/__init__.py",
+        example="RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, use spawn",
+        detail="fork",
+        advice="Start worker processes with the spawn method.",
+    ),
+    rule(
         "harness_error",
         r"^KeyboardInterrupt|\bSIGINT\b.{0,30}(?:received|closing)|^\^C$",
         "keyboardinterrupt|sigint|^c",

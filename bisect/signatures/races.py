@@ -191,15 +191,15 @@ COMPILER = (
         "compile_error",
         r"torch\._(?:dynamo|inductor|functorch)\.\w+(?:\.\w+)*\.?\w*(?:Error|Exception|Unsupported|Failed|Break)\b"
         r"|\b(?:BackendCompilerFailed|InductorError|LoweringException|InternalTorchDynamoError|TorchRuntimeError"
-        r"|CppCompileError|CppWrapperCodegenError|NoValidChoicesError|InvalidCxxCompiler|TritonMissing"
+        r"|CppCompileError|CppWrapperCodegenError|NoValidChoicesError|InvalidCxxCompiler"
         r"|UncapturedHigherOrderOpError|ConstraintViolationError|GuardOnDataDependentSymNode|CompilationError)\b",
         "torch._dynamo.|torch._inductor.|torch._functorch.|backendcompilerfailed|inductorerror|loweringexception"
-        "|torchdynamoerror|torchruntimeerror|cppcompileerror|cppwrapper|novalidchoices|invalidcxx|tritonmissing"
+        "|torchdynamoerror|torchruntimeerror|cppcompileerror|cppwrapper|novalidchoices|invalidcxx"
         "|uncaptured|constraintviolation|guardondata|compilationerror",
         source="torch/_dynamo/exc.py, torch/_inductor/exc.py",
         example="torch._inductor.exc.InductorError: IndexError: tuple index out of range",
         role=Role.WRAPPER,
-        unless=r"^\s*File |^\s*raise |suppress_errors|Ignoring this choice",
+        unless=r"^\s*File |^\s*raise |suppress_errors|Ignoring this choice|graph_breaks|Graph break",
     ),
     rule(
         "compile_error",
@@ -214,9 +214,10 @@ COMPILER = (
     rule(
         "compile_error",
         r"aot_export is not currently supported|Mixing fake modes|fake mode .{0,80}doesn't match mode"
+        r"|(?:torch\.compile|Dynamo)\b.{0,20} (?:is |are )?not (?:yet )?supported (?:on|for|with) (?:Python|Windows)|Python 3\.\d+\+ not yet supported"
         r"|NYI: (?:unimplemented|querying)|FlexAttention.{0,60}(?:NYI|not (?:yet )?(?:supported|implemented))"
         r"|Unsupported for now if query, key, value are the same buffer|NYI: (?:embedding|head)",
-        "aot_export|fake mode|nyi|flexattention|same buffer",
+        "aot_export|fake mode|nyi|flexattention|same buffer|supported",
         source="torch/_inductor/kernel/flex",
         example="ValueError: NYI: embedding dimension of the query, key, and value must be a power of 2",
     ),

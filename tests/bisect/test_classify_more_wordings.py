@@ -377,6 +377,147 @@ case(
 )
 case("ok", " + torch==2.11.0\n + triton==3.6.0\nInstalled 2 packages in 9ms\n", "skip", returncode=0)
 
+case(
+    "fx_flag_race",
+    '  + Exception Group Traceback (most recent call last):\n  |   File "/a.py", line 1, in main\n  |     x\n  | ExceptionGroup: unhandled errors (2 sub-exceptions)\n  +-+---------------- 1 ----------------\n    | Traceback (most recent call last):\n    |   File "/env/torch/_dynamo/eval_frame.py", line 9, in w\n    |     raise RuntimeError(\n    | '
+    + FX
+    + "\n    +------------------------------------\n",
+    "bad",
+    threads=3,
+)
+case(
+    "fx_flag_race",
+    'pod log:\n    Exception in thread Thread-2:\n    Traceback (most recent call last):\n      File "/a.py", line 1, in main\n        x\n    '
+    + FX
+    + "\n",
+    "bad",
+    threads=3,
+)
+case("fx_flag_race", "E       " + FX + "\n", "bad", threads=3)
+case(
+    "fx_flag_race",
+    'drafter-2 | Traceback (most recent call last):\ndrafter-2 |   File "/a.py", line 1, in main\ndrafter-2 |     x\ndrafter-2 | '
+    + FX
+    + "\n",
+    "bad",
+    threads=3,
+)
+case(
+    "ok",
+    "V1129 12:00:00.1 77 torch/_dynamo/symbolic_convert.py:460] [0/0] [__graph_breaks] torch._dynamo.exc.Unsupported: call to print\n"
+    + ST,
+    "good",
+    returncode=0,
+    threads=3,
+)
+case(
+    "other_thread_race(unnamed)",
+    'Exception in thread Thread-4 (worker):\nTraceback (most recent call last):\n  File "/home/u/t.py", line 3, in w\n    x\nIndexError: list index out of range\n',
+    "bad",
+    "other_thread_race",
+    threads=4,
+    control="clean",
+    returncode=0,
+)
+case(
+    "hang(deadline)",
+    "torch.distributed.elastic.multiprocessing.api.SignalException: Process 77 got signal: 15\n",
+    "retry",
+    returncode=1,
+)
+case(
+    "not_published",
+    "error: Failed to fetch: `https://download.pytorch.org/whl/cu131/torch/`\n  Caused by: HTTP status client error (403 Forbidden) for url (https://download.pytorch.org/whl/cu131/torch/)\n",
+    "skip",
+    returncode=2,
+)
+case(
+    "inconsistent_env",
+    "torch._inductor.exc.TritonMissing: Cannot find a working triton installation. Either the package is not installed or it is too old.\n",
+    returncode=1,
+)
+case("compile_error", "RuntimeError: torch.compile is not supported on Python 3.15+\n", returncode=1)
+case(
+    "ok",
+    "WARNING: Ignoring invalid distribution ~orch (/env/lib/python3.11/site-packages)\n" + ST,
+    "good",
+    returncode=0,
+    threads=3,
+    secondary=["inconsistent_env"],
+)
+case(
+    "harness_error",
+    "RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method\n",
+    returncode=1,
+)
+case("ok", "torch.cuda.is_available(): False\n" + ST, "good", returncode=0, threads=3)
+case(
+    "fx_flag_race",
+    'Traceback (most recent call last):\n  File "/a.py", line 1\n    x\nKeyError: \'a\'\n\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n  File "/a.py", line 1\n    x\n'
+    + FX
+    + "\n",
+    "bad",
+    threads=3,
+    returncode=1,
+)
+case(
+    "compile_error",
+    "torch._dynamo.exc.TorchRuntimeError: Dynamo failed to run FX node with fake tensors: call_function <built-in function add>: got RuntimeError('Attempting to broadcast')\n",
+    returncode=1,
+)
+case("hang(deadline)", "step 1\nstep 2\nstep 3\n", "retry", returncode=124)
+case("too_few_threads", "benchmark ran with 1 worker thread\n" + ST, "skip", returncode=0)
+case("fx_flag_race", "num_drafters: 3\n" + ST + FX + "\n", "bad", returncode=1)
+case("ok", "OMP_NUM_THREADS=1\nintra-op threads: 1\ntorch.get_num_threads()=1\n" + ST, "good", returncode=0, threads=3)
+case("fx_flag_race", "OMP_NUM_THREADS=1\nusing 1 intra-op threads\n" + FX + "\n", "bad", returncode=1)
+case("nested_fx", "--threads 1\n" + FX + "\n", "skip", returncode=1)
+case(
+    "fx_flag_race",
+    'Caught RuntimeError in replica 1 on device 1.\nOriginal Traceback (most recent call last):\n  File "/env/torch/nn/parallel/parallel_apply.py", line 3\n    x\n'
+    + FX
+    + "\n",
+    "bad",
+    returncode=1,
+)
+case(
+    "recompile_limit",
+    ST + "ERROR trainer: Dynamo recompile limit exceeded\n",
+    "bad",
+    "hang",
+    ["hang(deadline)"],
+    timed_out=True,
+    returncode=-9,
+)
+case(
+    "library_mix",
+    ST[:40]
+    + "RuntimeError: cuDNN version incompatibility: PyTorch was compiled  against (9, 1, 0) but found runtime version (8, 9, 2). PyTorch already comes bundled with cuDNN.\n",
+    returncode=1,
+)
+case(
+    "env_not_isolated",
+    'Traceback (most recent call last):\n  File "/env/bin/torchrun", line 3\n    x\n  File "/home/u/.local/lib/python3.11/site-packages/torch/__init__.py", line 5\n    y\nImportError: libcudart.so.12: cannot open shared object file: No such file or directory\n',
+    "skip",
+    returncode=1,
+)
+case(
+    "hardware_fault",
+    ST
+    + "CUDA error: an illegal memory access was encountered\n[12.5] NVRM: Xid (PCI:0000:3b:00): 48, pid=1, DBE (double bit error) ECC Error\n",
+    "retry",
+    None,
+    ["cuda_error"],
+    returncode=1,
+)
+case(
+    "cuda_error",
+    "CUDA error: an illegal memory access was encountered\nDUMP: watchdog caught collective operation timeout\n",
+    "skip",
+    None,
+    ["hang(nccl_watchdog)"],
+    returncode=1,
+)
+
 
 @pytest.mark.parametrize("row", ROWS, ids=ROWS.ids)
 def test_a_wording_is_read_as_what_it_means(row):
