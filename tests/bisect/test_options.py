@@ -1,0 +1,29 @@
+"""The option names of the commands are a promise: scripts on clusters are built on them."""
+
+import argparse
+import importlib
+import json
+from bisect.cli import COMMANDS, split_rest
+
+import pytest
+
+from .fake_python import GOLDEN
+
+FROZEN = json.loads((GOLDEN / "options.json").read_text())
+
+
+@pytest.mark.parametrize("command", FROZEN)
+def test_no_option_is_renamed_or_lost(command):
+    """One that goes missing breaks somebody's script; a new one may be added to `golden/options.json`."""
+    module = importlib.import_module(f"bisect.commands.{COMMANDS[command][0]}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    names = {name for action in parser._actions for name in (action.option_strings or [action.dest])}
+
+    assert set(FROZEN[command]) - names == set()
+
+
+def test_what_follows_two_dashes_is_left_alone():
+    """The command of a probe may have options of its own, even ones that we have too."""
+    assert split_rest(["x", "--json", "--", "cmd", "--", "--json"]) == (["x", "--json"], ("cmd", "--", "--json"))
+    assert split_rest(["x"]) == (["x"], ())
