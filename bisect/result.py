@@ -118,6 +118,9 @@ class CacheRecord:
     entries_after: int = 0
     hits: int = 0
     misses: int = 0
+    bypasses: int = 0
+    autograd_hits: int = 0
+    autograd_misses: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

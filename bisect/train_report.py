@@ -84,7 +84,12 @@ def render(answer: TrainAnswer) -> str:
             if run.completed
             else ["            of the threads that went on; a run that fails says little about speed"]
         )
-        parts += [*_gpu(run.result), *_compilation(run.result.process), *_why_slow(run.result)]
+        parts += [
+            *_gpu(run.result),
+            *_compilation(run.result.process),
+            *_cache(run.result.process),
+            *_why_slow(run.result),
+        ]
     parts += ["", f"run directory: {answer.directory}", f"repeat with:   {answer.reproduce}"]
     return "\n".join(parts)
 
@@ -272,6 +277,17 @@ def _compilation(process: ProcessRecord | None) -> list[str]:
         for reason in _most_frequent(process.recompile_reasons)
     ]
     return lines
+
+
+def _cache(process: ProcessRecord | None) -> list[str]:
+    """What the compile cache on disk was worth: how warm it was, what was reused, what was compiled again."""
+    if process is None or process.cache is None:
+        return []
+    cache = process.cache
+    reused, again = cache.hits + cache.autograd_hits, cache.misses + cache.autograd_misses
+    new = max(0, cache.entries_after - cache.entries_before)
+    used = f"{reused} reused, {again} compiled again" if reused or again else "nothing of this run is cached on disk"
+    return [f"cache:      {cache.mode}, {cache.entries_before} files before and {new} new; {used}"]
 
 
 def _why_slow(result: TrainResult) -> list[str]:

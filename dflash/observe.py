@@ -159,11 +159,14 @@ class CacheWatch:
         return sum(1 for folder in self._folders for path in folder.rglob("*") if path.is_file())
 
     def snapshot(self) -> dict[str, object]:
-        counters = compat.counters()["inductor"]
+        graphs, autograd = compat.counters()["inductor"], compat.counters()["aot_autograd"]
         return {
             "mode": "warm" if self._before else "cold",
             "entries_before": self._before,
             "entries_after": self._entries(),
-            "hits": counters["fxgraph_cache_hit"],
-            "misses": counters["fxgraph_cache_miss"],
+            "hits": graphs["fxgraph_cache_hit"],
+            "misses": graphs["fxgraph_cache_miss"],
+            "bypasses": graphs["fxgraph_cache_bypass"],
+            "autograd_hits": autograd["autograd_cache_hit"],
+            "autograd_misses": autograd["autograd_cache_miss"],
         }

@@ -147,7 +147,8 @@ def _run(name: str, built: Environment, ask: RunRequest, request: Request, *, st
         record = run_once(built, ask, request.directory / name, on_progress=progress)
     finally:
         progress.close()
-    if record.returncode == REFUSED and not record.result_path.exists():
+    result = train_result(record)
+    if record.returncode == REFUSED and (result is None or result.workaround.refusal):
         raise UsageError(
             f"the benchmark refused the request: {record.log().strip()}", hint="see `python -m bisect train --help`"
         )
