@@ -73,13 +73,15 @@ class LocalRunner:
     commit_is_identity: bool = True
     needs_compiler: bool = False
     watch: Callable[[str], Lines | Bar] | None = None
-    _used: dict[str, str] = field(default_factory=dict)
+    _made: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """A search that goes on still keeps count of what it built before it was stopped."""
         kept = sorted((self.directory / "environments").glob("*.json"), key=lambda path: path.stat().st_mtime)
         for path in kept:
-            self._used[path.stem] = json.loads(path.read_text(encoding="utf-8"))["digest"]
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            if facts["made_here"]:
+                self._made[path.stem] = facts["digest"]
 
     def build(self, candidate: str) -> BuildFacts:
         """Make the candidate's environment and ask it what it is."""
@@ -173,11 +175,12 @@ class LocalRunner:
     def _built(self, candidate: str) -> Built:
         definition = self.define(candidate)
         if not is_built(definition, self.settings):
-            while len(self._used) >= self.keep:
+            while len(self._made) >= self.keep:
                 self._remove_oldest(f"{self.keep} are kept")
         built = self._build_in_what_is_free(definition)
-        self._used.pop(candidate, None)
-        self._used[candidate] = built.digest
+        if not built.cached or candidate in self._made:
+            self._made.pop(candidate, None)
+            self._made[candidate] = built.digest
         return built
 
     def _build_in_what_is_free(self, definition: Definition) -> Built:
@@ -186,15 +189,15 @@ class LocalRunner:
             try:
                 return build(definition, self.settings, report=self.say, require_compiler=self.needs_compiler)
             except CannotRunError as error:
-                if error.outcome not in WHOLE_MACHINE or not self._used:
+                if error.outcome not in WHOLE_MACHINE or not self._made:
                     raise
                 self._remove_oldest("the disk is full")
 
     def _remove_oldest(self, why: str) -> None:
-        """Remove the least recently used environment of this search; an endpoint goes like any other."""
-        candidate, digest = next(iter(self._used.items()))
-        del self._used[candidate]
-        if digest not in self._used.values():
+        """Remove the least recently used environment that this search made; what was there before it stays."""
+        candidate, digest = next(iter(self._made.items()))
+        del self._made[candidate]
+        if digest not in self._made.values():
             self.say(f"removing the environment of {candidate}: {why}")
             Store(self.settings.store).remove(digest)
 
@@ -204,7 +207,11 @@ class LocalRunner:
         folder.mkdir(exist_ok=True)
         for lock in built.path.glob("pylock.toml"):
             write_atomically(folder / f"{candidate}.lock.toml", lock.read_text(encoding="utf-8"))
-        facts = {"digest": built.digest, "distributions": built.fingerprint.distributions}
+        facts = {
+            "digest": built.digest,
+            "made_here": candidate in self._made,
+            "distributions": built.fingerprint.distributions,
+        }
         write_atomically(folder / f"{candidate}.json", json.dumps(facts, indent=1))
 
     def _refused(self, candidate: str, error: ToolError) -> BuildFacts:

@@ -157,3 +157,20 @@ def test_the_list_of_hazards_is_the_workloads():
 
     assert [name for name in HAZARDS if f'name="{name}"' not in registry] == []
     assert registry.count("    Probe(\n") == len(HAZARDS)
+
+
+def test_disk_is_capped_and_only_what_the_search_made_is_removed(tmp_path, bare):
+    """G08: thirty nightlies are 150 GB; but an environment that was there before is somebody's."""
+    codes = ["answer = 0", "answer = 0", "answer = 0", "answer = 1", "answer = 1"]
+    environments = tmp_path / "store" / "environments"
+    with served(tmp_path / "index", [stub(day, code) for day, code in enumerate(codes)]) as url:
+        first = nightlies(url, bare, "--keep", "2", out="a")
+        capped = {path.name for path in environments.iterdir()}
+        second = nightlies(url, bare, "--keep", "9", out="b")
+        everything = {path.name for path in environments.iterdir()}
+        third = nightlies(url, bare, "--keep", "2", out="c")
+
+    assert [done.returncode for done in (first, second, third)] == [0, 0, 0]
+    assert len(capped) == 2
+    assert len(everything) > 2
+    assert {path.name for path in environments.iterdir()} == everything
