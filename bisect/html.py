@@ -23,7 +23,16 @@ from . import plot
 from .intervals import clopper_pearson
 from .matrix import MEANINGS, State
 from .matrix_state import format_ratio
-from .matrix_text import machine_title, mebibytes, noise_line, number, shown_run, throughput_text
+from .matrix_text import (
+    hazard_environments,
+    hazard_rows,
+    machine_title,
+    mebibytes,
+    noise_line,
+    number,
+    shown_run,
+    throughput_text,
+)
 from .matrix_throughput import log_ratios
 from .report import end_labels, git_range, percent, sentence, verdict_name
 
@@ -74,6 +83,8 @@ def matrix_page(report: MatrixReport, *, searches: Sequence[SearchReport] = ()) 
         meanings=MEANINGS,
         traces=lambda entry: _traces(entry, most=2 if few else 1, points=60 if few else 36),
         searches=[(search, _posterior(search)) for search in searches],
+        hazard_environments=hazard_environments(report),
+        hazard_rows=hazard_rows(report),
         sentence=sentence,
     )
 

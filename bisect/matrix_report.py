@@ -80,6 +80,17 @@ class Report:
     changes: tuple[Change, ...] = field(default=())
 
 
+def too_noisy(view: View) -> tuple[str, ...]:
+    """Machines whose runs differ among themselves by more than the slowdown that is asked about."""
+    limit = view.rules.max_slowdown
+    return tuple(
+        f"the A/A noise of {' '.join(part for part in machine[:2] if part)} ({noise.band:.0%} between two runs of one "
+        f"cell) is larger than the allowed slowdown ({limit:.0%}): use an idle machine, or longer runs (--steps)"
+        for machine, noise in view.noise
+        if noise.band > 2 * limit
+    )
+
+
 def make_report(
     cells: Sequence[Cell],
     *,
@@ -104,6 +115,7 @@ def make_report(
             *(item.text for item in islands(view, points)),
             *platform_differences(view),
             *offers(view, points),
+            *too_noisy(view),
         ),
         hazards=tuple(hazards),
     )

@@ -71,6 +71,24 @@ def markdown(report: Report) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
+def hazard_environments(report: Report) -> dict[str, str]:
+    """The environments whose hazards were probed, and the run directory of each."""
+    return {answer.environment: answer.run for answer in report.hazards}
+
+
+def hazard_rows(report: Report) -> list[tuple[str, tuple[str, ...], str]]:
+    """Each hazard with the answer of every environment (a dash where it was not asked) and what a leak means."""
+    answers = {(answer.hazard, answer.environment): answer for answer in report.hazards}
+    meanings = {answer.hazard: answer.meaning for answer in report.hazards}
+    environments = tuple(hazard_environments(report))
+
+    def of(hazard: str, environment: str) -> str:
+        found = answers.get((hazard, environment))
+        return found.answer if found is not None else "-"
+
+    return [(hazard, tuple(of(hazard, name) for name in environments), text) for hazard, text in meanings.items()]
+
+
 def plan_text(cells: Sequence[Cell], plan: Plan, *, download_bytes: int, disk_bytes: int) -> str:
     """What is about to happen, before anything is downloaded: cells, those that cannot run and why, the cost."""
     blocked = [cell for cell in cells if cell.blocked is not None]
@@ -207,17 +225,15 @@ def _row(entry: Assessment, escape: Callable[[str], str]) -> list[str]:
 
 
 def _hazards(report: Report, form: str) -> str:
+    """Hazards down, environments across; the runs under it."""
     clean = _escape if form == "github" else str
     rows = [
-        [clean(text) for text in (answer.environment, answer.hazard, answer.answer, answer.meaning, answer.run)]
-        for answer in report.hazards
+        [clean(hazard), *(clean(answer) for answer in answers), clean(meaning)]
+        for hazard, answers, meaning in hazard_rows(report)
     ]
-    return tabulate(
-        rows,
-        headers=("environment", "hazard", "answer", "what it means", "evidence"),
-        tablefmt=form,
-        disable_numparse=True,
-    )
+    headers = ("hazard", *hazard_environments(report), "what a leak means")
+    table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
+    return f"{table}\n\nEvidence: {clean(', '.join(hazard_environments(report).values()))}"
 
 
 def _changes(report: Report, form: str) -> str:

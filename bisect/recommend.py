@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .matrix_state import Assessment, Machine, View
 
 
+MOST_RUNS = 100
 MOST_NAMED = 4
 """Cells named in the sentence; `run_next` has them all."""
 
@@ -65,6 +66,11 @@ class Missing:
 
     cell: Assessment
     runs: int
+
+    @property
+    def words(self) -> str:
+        """`4 more`; a number that no one would wait for is said to be the noise's fault."""
+        return f"{self.runs} more" if self.runs < MOST_RUNS else f"{self.runs} or more, for the noise is large"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +244,7 @@ def _undecided(current: str, ways: Sequence[Way], rules: Rules) -> Recommendatio
     if not any(way.build != current for way in ways):
         sentence = f"Not enough evidence: {current} is compared with no other build."
     else:
-        named = [f"{item.cell.cell.key.title} ({item.runs} more)" for item in missing.values()]
+        named = [f"{item.cell.cell.key.title} ({item.words})" for item in missing.values()]
         cells = "; ".join(named[:MOST_NAMED])
         more = f"; and {len(named) - MOST_NAMED} cells more" if len(named) > MOST_NAMED else ""
         sentence = f"Not enough evidence: run {cells}{more}."
@@ -262,7 +268,7 @@ def _runs_missing(entry: Assessment, rules: Rules) -> int:
         return 2
     half = (entry.ratio.high - entry.ratio.low) / 2
     room = max(abs(entry.ratio.value - (1 - rules.max_slowdown)), rules.min_effect)
-    return max(1, min(100, math.ceil(entry.telling * ((half / room) ** 2 - 1))))
+    return max(1, min(MOST_RUNS, math.ceil(entry.telling * ((half / room) ** 2 - 1))))
 
 
 def _risks(way: Way, leaks: Sequence[tuple[str, str]]) -> tuple[str, ...]:

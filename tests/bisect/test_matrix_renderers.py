@@ -214,3 +214,26 @@ def test_changes_and_hazards_are_printed():
     assert "Compared with old.json" in text
     assert "noise does not explain it" in text
     assert "fx_flag_trace" in text
+
+
+def test_a_session_too_noisy_for_the_question_says_so():
+    """A reader would wait for a hundred runs on a busy machine."""
+    noisy = report(*session({"cu128": 10.0, "cu130": 9.4}, rounds=6, noise=0.4))
+    quiet = report(*session({"cu128": 10.0, "cu130": 9.0}, rounds=4, noise=0.001))
+
+    assert any("is larger than the allowed slowdown (5%)" in finding for finding in noisy.findings)
+    assert not any("allowed slowdown" in finding for finding in quiet.findings)
+    assert "or more, for the noise is large" in noisy.recommendations[0][1].sentence
+
+
+def test_hazards_are_a_table_of_environments():
+    """Ten environments with fourteen hazards each would be a list of 140 lines."""
+    answers = tuple(
+        HazardAnswer(environment=name, hazard="fx_flag_trace", answer=answer, meaning="crashes", run=f"runs/{name}")
+        for name, answer in (("cu128", "leaks"), ("cu132", "safe"))
+    )
+    lines = [" ".join(line.split()) for line in terminal(replace(sample(), hazards=answers)).splitlines()]
+
+    assert "hazard cu128 cu132 what a leak means" in lines
+    assert "fx_flag_trace leaks safe crashes" in lines
+    assert "Evidence: runs/cu128, runs/cu132" in lines
