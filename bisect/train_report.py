@@ -68,6 +68,7 @@ def verdict(answer: TrainAnswer) -> str:
     """One sentence: what happened, in which thread, at which step, and whether the control passed."""
     run = answer.worst
     where = f"in {answer.environment} ({_torch(run)})" if _torch(run) else f"in {answer.environment}"
+    where += ", amplified" if _amplified(answer) else ""
     if _is_ok(run):
         return f"ok: {_trained(run)} {where}; {_control(answer)}."
     return f"{run.classification.outcome}: {_what_failed(run)} {where}; {_control(answer)}."
@@ -106,6 +107,7 @@ def as_json(answer: TrainAnswer) -> dict[str, object]:
         "sentence": verdict(answer),
         "environment": answer.environment,
         "torch": _torch(run),
+        "amplified": _amplified(answer),
         "failed": failed,
         "interval": [round(low, 4), round(high, 4)],
         "runs": [_run_json(item) for item in answer.runs],
@@ -134,6 +136,11 @@ def _run_json(run: JudgedRun) -> dict[str, object]:
 def _number(value: float) -> float | None:
     """JSON has no NaN: what was not measured is null."""
     return None if isnan(value) else value
+
+
+def _amplified(answer: TrainAnswer) -> bool:
+    """Whether the windows for collisions were widened on purpose."""
+    return any(run.result is not None and run.result.amplified for run in answer.runs)
 
 
 def _is_ok(run: JudgedRun) -> bool:
@@ -189,7 +196,9 @@ def _counts(answer: TrainAnswer) -> list[str]:
     if len(answer.runs) == 1:
         return []
     outcomes = [str(run.classification.outcome) for run in answer.runs]
-    return [f"  {name} in {count_line(outcomes.count(name), len(outcomes))}" for name in dict.fromkeys(outcomes)]
+    label = ", amplified: no rate of real training" if _amplified(answer) else ""
+    counts = {name: count_line(outcomes.count(name), len(outcomes)) for name in dict.fromkeys(outcomes)}
+    return [f"  {name} in {count}{label}" for name, count in counts.items()]
 
 
 def count_line(count: int, runs: int) -> str:

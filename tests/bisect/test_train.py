@@ -72,6 +72,16 @@ def test_the_verdict_is_about_the_first_failure_of_many_runs():
     assert as_json(report)["failed"] == 4
 
 
+def test_an_amplified_run_is_labelled_everywhere():
+    """An amplified rate quoted as a real one would be a lie."""
+    amplified = parse_train(json.dumps(json.loads((GOLDEN / "train.json").read_text()) | {"amplified": True}))
+    report = answer(*[judged("fx_flag_race", result=amplified)] * 2)
+
+    assert ", amplified; " in verdict(report)
+    assert "fx_flag_race in 2/2 runs, 95 %: 16-100 %, amplified: no rate of real training" in render(report)
+    assert as_json(report)["amplified"] is True
+
+
 def test_a_dead_run_without_a_result_is_reported_from_its_evidence():
     """A segfault writes no result; the report must not need one."""
     report = answer(judged("segfault", result=None, evidence=("Fatal Python error: Segmentation fault",)))
