@@ -1,4 +1,4 @@
-"""What a search found, from its journal: a verdict sentence, the verdict as data, text for a terminal, Markdown.
+"""What a search found, from its journal: the rows, a verdict sentence, the verdict as data.
 
 Pure: takes the journal's entries and the step the search ended with. Nothing here was not in the journal.
 """
@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
-
-from tabulate import tabulate
 
 from .driver import State, observation_of
 from .intervals import clopper_pearson
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 SCHEMA = 1
 EXIT_CODES = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
 PROOF_LINES = 4
-REASON_WIDTH = 90
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,7 +243,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "runs": report.runs,
         "candidates": [_row_json(row) for row in report.rows],
         "skipped": [
-            {"candidate": row.name, "outcome": _outcomes(row), "reason": row.reason}
+            {"candidate": row.name, "outcome": outcomes_text(row), "reason": row.reason}
             for row in report.rows
             if row.skipped
         ],
@@ -295,84 +292,10 @@ def git_range(report: Report) -> str | None:
     return f"{commits[0]}..{commits[1]}"
 
 
-def render(report: Report) -> str:
-    """The report for a terminal."""
-    parts = [sentence(report), *(f"  note: {note}" for note in getattr(report.step, "notes", ()))]
-    parts += ["", _table(report)]
-    parts += _section("not candidates", [f"{name}: {reason}" for name, reason in report.excluded])
-    parts += _section("evidence", list(report.proof))
-    parts += _section("commits", _commit_lines(report))
-    parts += _section("the neighbours' locks differ in", list(report.lock_diff))
-    parts += _section("reproduce with", list(report.reproduce))
-    return "\n".join([*parts, "", f"journal: {report.journal}"])
-
-
-def markdown(report: Report) -> str:
-    """The report to paste into an issue: verdict first, counts, evidence, then how to reproduce it."""
-    parts = [f"**{sentence(report)}**", ""]
-    parts += [f"> {note}" for note in getattr(report.step, "notes", ())]
-    parts += [_table(report, form="github")]
-    for title, lines in (
-        ("Evidence", list(report.proof)),
-        ("Commits", _commit_lines(report)),
-        ("Lock differences", list(report.lock_diff)),
-        ("Not candidates", [f"{name}: {reason}" for name, reason in report.excluded]),
-        ("Reproduce with", list(report.reproduce)),
-    ):
-        if lines:
-            parts += ["", f"{title}:", "```", *lines, "```"]
-    return "\n".join(parts)
-
-
-def _section(title: str, lines: list[str]) -> list[str]:
-    return ["", f"{title}:", *(f"  {line}" for line in lines)] if lines else []
-
-
-def _commit_lines(report: Report) -> list[str]:
-    between = git_range(report)
-    if between is None:
-        return []
-    warning = "commits of nightlies lie on the nightly branch; the date in a version is not the commit's date"
-    compare = f"https://github.com/pytorch/pytorch/compare/{between.replace('..', '...')}"
-    return [between, compare, warning, *report.commits]
-
-
-def _table(report: Report, *, form: str = "simple") -> str:
-    ends = {row.name: label for row, label in zip(report.neighbours, end_labels(report.step), strict=True) if row}
-    speed = any(row.values for row in report.rows)
-    rows = [
-        [
-            row.name,
-            row.date,
-            _ratio(row) if speed else row.count,
-            _outcomes(row),
-            ends.get(row.name, ""),
-            _skip_reason(row),
-        ]
-        for row in report.rows
-        if row.good + row.bad + row.skipped or row.name in ends
-    ]
-    untested = sum(not (row.good + row.bad + row.skipped) for row in report.rows)
-    headers = ["build", "date", "throughput" if speed else "bad/runs", "outcomes", "", "skipped because"]
-    table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
-    return f"{table}\n\n{untested} of {len(report.rows)} candidates not tested" if untested else table
-
-
-def _ratio(row: Row) -> str:
-    return "" if row.ratio is None else f"{row.ratio * 100:.1f} % ({len(row.values)} pairs)"
-
-
 def end_labels(step: Step) -> tuple[str, str]:
     """What the good and the bad neighbour are called: in a fix, the first good and the last bad."""
     return ("first good", "last bad") if getattr(step, "direction", "") == "fix" else ("last good", "first bad")
 
 
-def _outcomes(row: Row) -> str:
+def outcomes_text(row: Row) -> str:
     return ", ".join(f"{name} x{count}" if count > 1 else name for name, count in row.outcomes)
-
-
-def _skip_reason(row: Row) -> str:
-    """The reason in a table's width; the whole of it is in the JSON."""
-    if not row.skipped or row.good + row.bad:
-        return ""
-    return row.reason if len(row.reason) <= REASON_WIDTH else f"{row.reason[: REASON_WIDTH - 3]}..."

@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -21,18 +20,18 @@ from envs.build import estimate, is_built
 from envs.errors import InterruptedRunError, ToolError, UsageError
 from envs.resolve import lock_for
 
-from . import commits, locks
-from .certain import next_certain_step
 from .commands.search_options import RUN_S, Asked, default_run_directory
 from .driver import Event, Search, State
 from .executor import LocalRunner
-from .files import make_run_directory, refuse_used, write_atomically
+from .files import make_run_directory, refuse_used
 from .journal import FILE_NAME, Journal, read
 from .model import Conclusion, Problem
 from .plan import left_of, make_plan
 from .probe import RunKind, without_credentials
 from .progress import follow
-from .report import EXIT_CODES, Report, as_json, markdown, proof_of, render, rows_of, verdict_name
+from .report import EXIT_CODES, Report, as_json, verdict_name
+from .report_text import render
+from .search_report import decision, problem_of, report_of, write_reports
 
 if TYPE_CHECKING:
     import argparse
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
     from envs.spec import Definition
 
     from .candidates import Range
-    from .journal import Contents
-    from .model import Observation, Step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +201,9 @@ def _sizes(definition: Definition, settings: Settings) -> tuple[int, int]:
 def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
     contents = journal.contents
     plan = contents.of("plan")[-1]
-    problem = problem_of(plan, confidence=request.asked.confidence, max_runs=request.asked.max_runs)
+    confidence, max_runs = request.asked.confidence, request.asked.max_runs
+    journal.append("asked", confidence=confidence, max_runs=max_runs)
+    problem = problem_of(plan, confidence=confidence, max_runs=max_runs)
     search = Search(
         problem=problem,
         journal=journal,
@@ -261,32 +260,6 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
     )
 
 
-def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> Problem:
-    """The problem in a journal's plan, with the budget of now."""
-    return Problem(
-        candidates=tuple(entry["id"] for entry in plan["candidates"]),
-        good=plan["good"],
-        bad=plan["bad"],
-        equal=tuple(tuple(group) for group in plan["equal"]),
-        cached=frozenset(plan["cached"]),
-        confidence=confidence,
-        max_runs=max_runs,
-    )
-
-
-def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation]], Step]:
-    """The engine for the question."""
-    if plan["certain"]:
-        return next_certain_step
-    if plan.get("throughput"):
-        from . import throughput  # noqa: PLC0415  (as below)
-
-        return partial(throughput.next_step, min_effect=plan["min_effect"])
-    from .engine import next_step  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
-
-    return next_step
-
-
 def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:
     """One line a step: what runs next; what a run showed; what is left."""
     if event.step is not None:
@@ -305,66 +278,6 @@ def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:
             file=stderr,
             flush=True,
         )
-
-
-def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = "") -> Report:
-    """The report of a run directory; `step` is worked out from its journal unless given."""
-    contents = read(directory / FILE_NAME)
-    if not contents.of("plan"):
-        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
-    plan = contents.of("plan")[-1]
-    identity = contents.header["identity"]
-    if step is None:
-        problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=10**6)
-        state = State.replay(contents.entries)
-        step = decision(plan)(state.problem(problem), state.observations)
-    rows = rows_of(contents, step)
-    report = Report(
-        kind=contents.header["command"],
-        hunted=plan["hunted"],
-        step=step,
-        rows=rows,
-        excluded=tuple((item["build"], item["reason"]) for item in plan["excluded"]),
-        proof=proof_of(contents, step),
-        reproduce=_reproduce(contents, directory),
-        journal=str(directory / FILE_NAME),
-    )
-    before, after = report.in_time_order
-    if before is None or after is None:
-        return report
-    return replace(
-        report,
-        commits=commits.between(before, after, repo=torch_repo),
-        lock_diff=locks.difference(directory, before.name, after.name),
-        reproduce=(*report.reproduce, *_neighbour_commands(contents, directory, (before.name, after.name))),
-    )
-
-
-def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
-    words = ["python", "-m", "bisect", contents.header["command"], *contents.header["argv"]]
-    return (shlex.join(words), f"python -m bisect report {shlex.quote(str(directory))}")
-
-
-def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    """What ran in the two neighbours, from the record of a run of each."""
-    found = []
-    for name in names:
-        runs = [entry["run"] for entry in contents.of("observed") if entry["candidate"] == name and entry["run"]]
-        for run in runs[:1]:
-            record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
-            found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
-            found.append(shlex.join(record["argv"]))
-    return tuple(found)
-
-
-def write_reports(report: Report, directory: Path) -> None:
-    """Write the report beside the journal: for scripts, for a terminal, for an issue, for a browser."""
-    from .html import search_page  # noqa: PLC0415  (it takes seconds to import, and only a finished search needs it)
-
-    write_atomically(directory / "report.json", json.dumps(as_json(report), indent=1) + "\n")
-    write_atomically(directory / "report.txt", render(report) + "\n")
-    write_atomically(directory / "report.md", markdown(report) + "\n")
-    write_atomically(directory / "report.html", search_page(report, created=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
 
 
 def directory_of(args: argparse.Namespace, what: str) -> Path:

@@ -22,7 +22,7 @@ PURE = {
         "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",
         "matrix_measure", "matrix_offers",
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
-        "report", "recommend", "freeze", "explain", "result",
+        "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
     },
 }  # fmt: skip
 EFFECTS = {"subprocess", "socket", "urllib.request", "http.client", "requests", "time", "tempfile", "shutil"}

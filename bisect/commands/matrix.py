@@ -31,7 +31,7 @@ from ..matrix_store import MatrixDirectory
 from ..matrix_text import plan_text, terminal
 from ..probe import code_digest, without_credentials
 from ..recommend import Advice
-from ..searches import report_of
+from ..search_report import report_of
 
 if TYPE_CHECKING:
     import argparse

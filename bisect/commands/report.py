@@ -8,8 +8,9 @@ from typing import IO, TYPE_CHECKING
 
 from .. import packages_outcome, packages_report
 from ..journal import FILE_NAME, read
-from ..report import as_json, markdown, render
-from ..searches import report_of
+from ..report import as_json
+from ..report_text import markdown, render
+from ..search_report import report_of
 
 if TYPE_CHECKING:
     import argparse

@@ -1,0 +1,117 @@
+"""The report of a run directory, from its journal: what was asked, the engine's word on it, and the evidence beside.
+
+Reads the directory and writes the report files into it; what they say is decided in `report` and `report_text`.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from envs.errors import UsageError
+
+from . import commits, locks
+from .certain import next_certain_step
+from .driver import State
+from .files import write_atomically
+from .journal import FILE_NAME, read
+from .model import Problem
+from .report import Report, as_json, proof_of, rows_of
+from .report_text import markdown, render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    from .journal import Contents
+    from .model import Observation, Step
+
+
+def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = "") -> Report:
+    """The report of a run directory; `step` is worked out from its journal unless given."""
+    contents = read(directory / FILE_NAME)
+    if not contents.of("plan"):
+        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
+    plan = contents.of("plan")[-1]
+    if step is None:
+        asked = contents.of("asked")[-1]
+        problem = problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"])
+        state = State.replay(contents.entries)
+        step = decision(plan)(state.problem(problem), state.observations)
+    rows = rows_of(contents, step)
+    report = Report(
+        kind=contents.header["command"],
+        hunted=plan["hunted"],
+        step=step,
+        rows=rows,
+        excluded=tuple((item["build"], item["reason"]) for item in plan["excluded"]),
+        proof=proof_of(contents, step),
+        reproduce=_reproduce(contents, directory),
+        journal=str(directory / FILE_NAME),
+    )
+    before, after = report.in_time_order
+    if before is None or after is None:
+        return report
+    return replace(
+        report,
+        commits=commits.between(before, after, repo=torch_repo),
+        lock_diff=locks.difference(directory, before.name, after.name),
+        reproduce=(*report.reproduce, *_neighbour_commands(contents, directory, (before.name, after.name))),
+    )
+
+
+def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
+    words = ["python", "-m", "bisect", contents.header["command"], *contents.header["argv"]]
+    return (shlex.join(words), f"python -m bisect report {shlex.quote(str(directory))}")
+
+
+def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, ...]) -> tuple[str, ...]:
+    """What ran in the two neighbours, from the record of a run of each."""
+    found = []
+    for name in names:
+        runs = [entry["run"] for entry in contents.of("observed") if entry["candidate"] == name and entry["run"]]
+        for run in runs[:1]:
+            record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
+            found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
+            found.append(shlex.join(record["argv"]))
+    return tuple(found)
+
+
+def write_reports(report: Report, directory: Path) -> None:
+    """Write the report beside the journal: for scripts, for a terminal, for an issue, for a browser."""
+    from .html import search_page  # noqa: PLC0415  (it takes seconds to import, and only a finished search needs it)
+
+    write_atomically(directory / "report.json", json.dumps(as_json(report), indent=1) + "\n")
+    write_atomically(directory / "report.txt", render(report) + "\n")
+    write_atomically(directory / "report.md", markdown(report) + "\n")
+    write_atomically(directory / "report.html", search_page(report, created=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"))
+
+
+def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> Problem:
+    """The problem in a journal's plan, with the budget of now."""
+    return Problem(
+        candidates=tuple(entry["id"] for entry in plan["candidates"]),
+        good=plan["good"],
+        bad=plan["bad"],
+        equal=tuple(tuple(group) for group in plan["equal"]),
+        cached=frozenset(plan["cached"]),
+        confidence=confidence,
+        max_runs=max_runs,
+    )
+
+
+def decision(plan: Mapping[str, Any]) -> Callable[[Problem, Sequence[Observation]], Step]:
+    """The engine for the question."""
+    if plan["certain"]:
+        return next_certain_step
+    if plan.get("throughput"):
+        from . import throughput  # noqa: PLC0415  (as below)
+
+        return partial(throughput.next_step, min_effect=plan["min_effect"])
+    from .engine import next_step  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
+
+    return next_step
