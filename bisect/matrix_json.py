@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from .matrix_compare import Change
     from .matrix_report import Report
-    from .matrix_state import Assessment, View
+    from .matrix_state import Assessment, Machine, View
     from .recommend import Recommendation
 
 SCHEMA = 1
@@ -67,10 +67,10 @@ def parse_report(text: str, *, source: str) -> View:
     return assess(cells, rules)
 
 
-def _machine_json(report: Report, machine: tuple[str, ...]) -> dict[str, Any]:
+def _machine_json(report: Report, machine: Machine) -> dict[str, Any]:
     view = report.view
-    baseline, noise = view.baseline(machine), view.noise_on(machine)  # type: ignore[arg-type]
-    recommendation = dict(report.recommendations)[machine]  # type: ignore[index]
+    baseline, noise = view.baseline(machine), view.noise_on(machine)
+    recommendation = dict(report.recommendations)[machine]
     return {
         "node": machine[0],
         "platform": machine[1],

@@ -101,7 +101,11 @@ def make_report(
 ) -> Report:
     """Judge the cells: one recommendation a machine, and what the axes explain."""
     view = assess(cells, rules)
-    leaks = tuple((answer.environment, answer.hazard) for answer in hazards if answer.answer == "leaks")
+    leaks = tuple(
+        (answer.environment, answer.hazard)
+        for answer in hazards
+        if answer.answer == "leaks" and answer.hazard in CRASHING
+    )
     return Report(
         origin=origin,
         view=view,

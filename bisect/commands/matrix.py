@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from ..matrix import Cell
     from ..matrix_state import View
+    from ..report import Report as SearchReport
 
 PACKAGE = Path(__file__).resolve().parent.parent
 DEFAULT_AXES = PACKAGE / "matrix.toml"
@@ -74,7 +75,7 @@ class Request:
     directory: Path
     old: tuple[str, View] | None
     gate: tuple[Condition, ...]
-    searches: tuple[Path, ...]
+    searches: tuple[SearchReport, ...]
     node: str
     patience_s: float
     command: str
@@ -136,13 +137,13 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: MatrixDirectory) -> Report:
-    locks = {(cell.key.lock, cell.key.benchmark) for cell in running.cells}
+    cells = running.cells or prepared.cells
+    now = {(cell.key.lock, cell.key.benchmark, cell.key.machine) for cell in cells}
     answers = tuple(
-        answer for run in directory.hazards() if (run.lock, run.benchmark) in locks for answer in run.answers
+        answer for run in directory.hazards() if (run.lock, run.benchmark, run.machine) in now for answer in run.answers
     )
-    report = _report(request, prepared, running.cells or prepared.cells, answers)
-    searches = [report_of(path) for path in request.searches]
-    directory.write_reports(report, matrix_page(report, searches=searches))
+    report = _report(request, prepared, cells, answers)
+    directory.write_reports(report, matrix_page(report, searches=request.searches))
     return report
 
 
@@ -204,7 +205,7 @@ def _request(args: argparse.Namespace) -> Request:
         directory=directory,
         old=_old(args.compare) if args.compare else None,
         gate=parse_gate(args.fail_on),
-        searches=tuple(Path(path) for path in args.search),
+        searches=tuple(report_of(Path(path)) for path in args.search),
         node=args.node,
         patience_s=args.timeout,
         command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from bisect.commands.search_options import HAZARDS
 from bisect.matrix import Rules, State
 from bisect.matrix_compare import compare
 from bisect.matrix_gate import EXIT_CODE, matched, parse_gate
 from bisect.matrix_json import parse_report, parse_run_entry, report_json
 from bisect.matrix_junit import junit
-from bisect.matrix_report import HazardAnswer, Origin, make_report
+from bisect.matrix_report import CRASHING, HazardAnswer, Origin, make_report
 from bisect.matrix_state import assess
 from bisect.matrix_text import markdown, terminal
 from dataclasses import asdict, replace
@@ -237,3 +238,18 @@ def test_hazards_are_a_table_of_environments():
     assert "hazard cu128 cu132 what a leak means" in lines
     assert "fx_flag_trace leaks safe crashes" in lines
     assert "Evidence: runs/cu128, runs/cu132" in lines
+
+
+def test_only_hazards_that_end_a_run_count_against_a_build():
+    """Every build leaks something; a leak of configuration would turn every advice to the workaround."""
+    cells = (cell("cu128", [OK] * 6), cell("cu130", [OK] * 6), cell("cu130", [OK] * 6, workaround="lock"))
+    origin = sample().origin
+
+    def advice(hazard):
+        answer = HazardAnswer(environment="cu130", hazard=hazard, answer="leaks", meaning="", run="runs/h")
+        made = make_report(cells, rules=Rules(), origin=origin, points={}, hazards=[answer])
+        return made.recommendations[0][1].workaround
+
+    assert set(HAZARDS) >= CRASHING
+    assert advice("fx_flag_compile") == "lock"
+    assert advice("config_patch_leak") == "none"
