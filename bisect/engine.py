@@ -37,8 +37,13 @@ if TYPE_CHECKING:
 
 ENDPOINT_RUNS = 2
 ENDPOINT_TRIES = 3
+ALIKE_RUNS = 5
+"""Runs that each endpoint needs before both can be said to behave alike."""
+DOUBT_AFTER = 50
+"""Runs after which a search that still doubts that anything changes asks its endpoints again."""
+DOUBT = 0.2
 ENDPOINT_BUDGET = 100
-"""Runs of both endpoints together after which a search that cannot tell them apart ends."""
+"""Runs of both endpoints together, or half as many again in all, after which a search in doubt ends."""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 NOISY_CONFIDENCE = 0.85
@@ -68,7 +73,7 @@ def next_step(
         _equal_ends(state)
         or _endpoint(state, workers)
         or _several_changes(state, doubt=ISLAND_CERTAIN)
-        or _nothing_changes(state)
+        or _nothing_changes(state, workers)
         or _not_yet_seen(state, workers)
         or _claim(state, workers)
         or _out_of_runs(state)
@@ -169,13 +174,19 @@ def _tell(state: _State, island: Island) -> str:
     return ", then ".join(parts)
 
 
-def _nothing_changes(state: _State) -> Step | None:
+def _nothing_changes(state: _State, workers: int) -> Step | None:
     line = state.line
     none = state.belief.none_at_even_odds
-    at_the_ends = int(line.runs[line.good_end] + line.runs[line.bad_end])
-    enough = 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
-    if none < enough and (at_the_ends < ENDPOINT_BUDGET or none < 0.5):
-        return None
+    ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
+    fewest = min(ends, key=ends.__getitem__)
+    spent = sum(ends.values()) >= ENDPOINT_BUDGET or state.runs >= 1.5 * ENDPOINT_BUDGET
+    certain = none >= 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
+    if not (certain or (spent and none >= 0.5)):
+        if spent or state.runs < DOUBT_AFTER or none < DOUBT:
+            return None
+        return state.probe([fewest] * workers, "nothing may have changed: the endpoints are compared again")
+    if ends[fewest] < ALIKE_RUNS and state.runs < state.problem.max_runs:
+        return state.probe([fewest] * workers, "both endpoints behave alike so far: they are checked again")
     island = _several_changes(state, doubt=ISLAND_DOUBT)
     if island is not None:
         return island
