@@ -48,7 +48,7 @@ NOISY = 0.06
 def rate_prior() -> RatePrior:
     """The one prior of every search: flat on the high side, a heavy tail of the low side's rate *relative* to it.
 
-    A clean good side is favoured, because a rate near 0 has most of the mass of `ratio ** -0.6`; a good side that
+    A clean good side is favoured, because a rate near 0 has most of the mass of `ratio ** -0.5`; a good side that
     fails a fifth as often as the bad one keeps enough mass that a few unlucky runs show it.
     """
     edges = np.concatenate(
@@ -64,7 +64,7 @@ def rate_prior() -> RatePrior:
     width = np.diff(edges)
     low, high = rates[:, None], rates[None, :]
     ratio = np.minimum(low / high, 1.0 - 1e-9)
-    given_high = width[:, None] * ratio**-0.6 * (1.0 - ratio) ** 4
+    given_high = width[:, None] * ratio**-0.5 * (1.0 - ratio) ** 2
     given_high /= given_high.sum(axis=0)
     apart = (low / (1 - low) * 1.8 <= high / (1 - high)) & (low + 0.03 <= high)
     pair = given_high * width * rates**-0.3 * apart

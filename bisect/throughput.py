@@ -31,12 +31,14 @@ MIN_EFFECT = 0.005
 RUNS_A_PAIR = 2
 GOOD_END_PAIRS = 2
 BAD_END_PAIRS = 2
+SIZE_PAIRS = 8
+"""Pairs of the bad endpoint at most for learning how large the change is, before anything is searched between."""
 NEIGHBOUR_PAIRS = 2
 HOPELESS_PAIRS = 40
 """Pairs of the bad endpoint after which a search that still cannot tell it from the good one ends undecided."""
 AA_PAIRS = 4
 AA_SIGNIFICANCE = 6.0
-BUILD_SHARE = 0.2
+BUILD_SHARE = 0.05
 _BATCHES = np.array([1, 2, 4, 8])
 
 
@@ -74,6 +76,7 @@ def next_step(
         or _endpoint(state, workers)
         or _baseline_differs_from_itself(state)
         or _nothing_changes(state)
+        or _size_unknown(state, workers)
         or _claim(state, workers)
         or _hidden_by_noise(state)
         or _most_informative(state, workers, pending)
@@ -190,6 +193,16 @@ def _nothing_changes(state: _State) -> NoRegression | None:
         reason=f"no change of {100 * state.min_effect:.1f} % or more: the bad endpoint is at "
         f"{percent(float(values.mean()))} in {values.size} pairs, one pair is good to {100 * state.belief.sigma:.1f} %",
     )
+
+
+def _size_unknown(state: _State, workers: int) -> Probe | None:
+    """A search that does not know how large the change is takes every unlucky pair for a small one."""
+    end = state.line.bad_end
+    low, middle, high = (abs(shift) for shift in state.belief.interval(confidence=0.8))
+    known = min(low, high) >= middle / 2
+    if known or state.over or state.count[end] >= SIZE_PAIRS:
+        return None
+    return state.probe([end] * workers, "how large the change is comes before where it is")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
