@@ -40,8 +40,6 @@ class RatePrior:
 PRIOR_NONE = 0.1
 PRIOR_CLAIMED = 0.97
 """Of the change, the part that goes the way the endpoints claim."""
-NOISY = 0.06
-"""A good side that fails this often, relative to the bad side, is a noisy one."""
 
 
 @cache
@@ -70,14 +68,6 @@ def rate_prior() -> RatePrior:
     pair = given_high * width * rates**-0.3 * apart
     same = width * rates**-0.5 * (1 - rates) ** -0.3
     return RatePrior(rates=rates, pair=pair / pair.sum(), same=same / same.sum())
-
-
-@cache
-def noisy_prior() -> RatePrior:
-    """The same prior for those who know that the good side is noisy."""
-    prior = rate_prior()
-    pair = np.where(prior.rates[:, None] >= NOISY * prior.rates[None, :], prior.pair, 0.0)
-    return RatePrior(rates=prior.rates, pair=pair / pair.sum(), same=prior.same)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +117,9 @@ class Belief:
         return weighed / (weighed + 1.0 - self.none)
 
 
-def infer(lineup: Lineup, prior: RatePrior | None = None) -> Belief:
-    """The posterior over change points, directions and rates, under the one prior unless another is given."""
-    prior = prior or rate_prior()
+def infer(lineup: Lineup) -> Belief:
+    """The posterior over change points, directions and rates."""
+    prior = rate_prior()
     log_fail, log_pass = np.log(prior.rates), np.log1p(-prior.rates)
     row, old_fail, old_pass = _rows(lineup)
     new_fail, new_pass = int(lineup.failures.sum()) - old_fail, int(lineup.passes.sum()) - old_pass
