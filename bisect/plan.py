@@ -166,6 +166,8 @@ def _credible(posterior: Posterior) -> list[str]:
 
 
 def _rate(problem: Problem, observations: Sequence[Observation]) -> float:
+    if any(seen.value is not None for seen in observations):
+        return 0.5  # pairs of a throughput search fail or pass nothing; one tells about this much
     mine = [seen.conclusion for seen in observations if seen.candidate == problem.bad]
     bad, good = mine.count(Conclusion.BAD), mine.count(Conclusion.GOOD)
     return min(1.0, max(0.05, (bad + 0.5) / (bad + good + 1.0)))

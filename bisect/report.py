@@ -180,7 +180,8 @@ def verdict_name(step: Step) -> str:
 
 def sentence(report: Report) -> str:
     """The verdict in one sentence, or two."""
-    step, runs = report.step, f"{report.runs} runs"
+    paired = any(row.values for row in report.rows)
+    step, runs = report.step, f"{report.runs} {'pairs of runs' if paired else 'runs'}"
     match step:
         case Found():
             word = "fixed" if step.direction == "fix" else "regression"

@@ -169,3 +169,17 @@ def test_the_issue_text_is_the_golden_one():
 def test_certainty_is_never_rounded_up(share, text):
     """99.96 % printed as 100 % is a claim nobody made."""
     assert percent(share) == text
+
+
+def test_a_throughput_search_counts_pairs_and_shows_ratios():
+    """The question is how fast, so a failure count would be nonsense: 97 % of the baseline over two pairs."""
+    entries = [*ENTRIES[:3], observed("2.9.0", "good", "ok", "run-0001", value=0.0)]
+    entries += [observed("2.10.0", "good", "ok", f"run-000{at}", value=value) for at, value in ((2, -0.02), (3, -0.04))]
+    contents = Contents(header={"command": "torch-releases"}, entries=tuple(entries), whole_bytes=0)
+    fields = {"excluded": (), "proof": (), "reproduce": (), "journal": ""}
+    step = found()
+    made = Report(kind="torch-releases", hunted="throughput", step=step, rows=rows_of(contents, step), **fields)
+
+    assert "97.0 % (2 pairs)" in render(made)
+    assert "after 3 pairs of runs" in sentence(made)
+    assert as_json(made)["candidates"][2]["throughput_ratio"] == 0.97045
