@@ -52,8 +52,8 @@ class Hypotheses:
 
     def triggered(self, sets: BoolArray) -> BoolArray:
         """For each set (rows of item flags), whether each hypothesis says that it is bad."""
-        held = sets[:, self.members]
-        return np.asarray(np.where(self.any_of, held.any(axis=2), held.all(axis=2)))
+        first, second, third = (sets[:, column] for column in self.members.T)
+        return np.asarray(np.where(self.any_of, first | second, first & second & third))
 
     def names(self, index: int, items: Sequence[str]) -> tuple[str, ...]:
         """The members of one hypothesis by name, in order."""

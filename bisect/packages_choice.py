@@ -38,22 +38,21 @@ def choose(problem: SetProblem, room: Room, belief: SetBelief) -> BoolArray | No
     """The next mix; None when no mix that can be built tells anything."""
     candidates = _candidates(problem, room, belief)
     chance = room.chance_to_build(candidates)
-    tells = gains(belief, candidates, rates_share=0.0).max(axis=1, initial=0.0) * chance
-    if not tells.size or float(tells.max()) < NEGLIGIBLE_GAIN:
+    tells, about_rates = gains(belief, candidates)
+    if float((tells.max(axis=1, initial=0.0) * chance).max(initial=0.0)) < NEGLIGIBLE_GAIN:
         return None
-    worth = gains(belief, candidates, rates_share=RATES_SHARE)
+    worth = tells + RATES_SHARE * about_rates
     score = (worth / _price(problem, room, belief, candidates)).max(axis=1) * chance
     return np.asarray(candidates[int(score.argmax())])
 
 
 def _price(problem: SetProblem, room: Room, belief: SetBelief, candidates: BoolArray) -> FloatArray:
     """Cost of m runs of each candidate; what the claim needs anyway is discounted by how likely it is needed."""
-    exists = np.asarray([room.index(mix) >= 0 for mix in candidates])
+    exists = (candidates[:, None] == room.sets).all(axis=2).any(axis=1)
     needed = np.zeros(len(candidates))
     for index in np.argsort(-belief.mass)[:LIKELY]:
-        for check in confirmations(room, belief.hypotheses, int(index)):
-            for mix in check.mixes:
-                needed[(candidates == mix).all(axis=1)] += float(belief.mass[index])
+        wanted = [mix for check in confirmations(room, belief.hypotheses, int(index)) for mix in check.mixes]
+        needed[(candidates[:, None] == np.asarray(wanted)).all(axis=2).any(axis=1)] += float(belief.mass[index])
     build = BUILD_SHARE * problem.build_cost * (1.0 - np.minimum(needed, 0.9)) * ~exists
     return np.asarray(build[:, None] + problem.run_cost * np.asarray(BATCHES, dtype=np.float64)[None, :])
 
@@ -140,11 +139,11 @@ def _cuts(belief: SetBelief, place: IntArray) -> list[int]:
     return sorted(size + extra for size in sizes for extra in (0, -1) if 0 < size + extra < len(place))
 
 
-def gains(belief: SetBelief, candidates: BoolArray, *, rates_share: float) -> FloatArray:
+def gains(belief: SetBelief, candidates: BoolArray) -> tuple[FloatArray, FloatArray]:
     """Expected gain (nats) of each batch size (columns) at each candidate (rows).
 
-    About the explanation; with `rates_share` of what is learnt about the two rates on top, so that a search does
-    not starve the rates it needs later.
+    About the explanation, and on top of it about the two rates: a search that is paid for the first alone starves
+    the rates it needs later.
     """
     outcome, columns, given_rate = _outcomes()
     high, low, same = belief.high @ outcome, belief.low @ outcome, belief.same @ outcome
@@ -157,7 +156,7 @@ def gains(belief: SetBelief, candidates: BoolArray, *, rates_share: float) -> Fl
     known += belief.none * _entropies(same, columns)
     rates = mass_in @ (belief.high @ given_rate) + mass_out @ (belief.low @ given_rate)
     rates += belief.none * (belief.same @ given_rate)
-    return np.asarray(mixture - (1.0 - rates_share) * known - rates_share * rates)
+    return np.asarray(mixture - known), np.asarray(known - rates)
 
 
 def _entropies(distribution: FloatArray, columns: tuple[slice, ...]) -> FloatArray:

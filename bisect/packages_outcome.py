@@ -81,8 +81,7 @@ def _changes_in(path: Path) -> Mapping[str, Sequence[str]]:
         environment: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("environment", {})
     except (OSError, ValueError):
         return {}
-    changes: Mapping[str, Sequence[str]] = environment.get("import_changes", {})
-    return changes
+    return {str(each["package"]): list(each["changes"]) for each in environment.get("import_changes", ())}
 
 
 def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ class Room:
         failures: BAD runs of each.
         passes: GOOD runs of each.
         broken: mixes that gave no information: they could not be built or judged.
+        free: nothing needs anything, every mix can be asked for.
     """
 
     items: tuple[str, ...]
@@ -36,6 +37,7 @@ class Room:
     failures: IntArray
     passes: IntArray
     broken: BoolArray
+    free: bool
 
     @property
     def runs(self) -> IntArray:
@@ -49,6 +51,8 @@ class Room:
 
     def with_needed(self, flags: BoolArray) -> BoolArray:
         """The smallest mix that holds these items and can be applied."""
+        if self.free:
+            return flags
         return np.asarray(flags | (self.needs[flags].any(axis=0) if flags.any() else False), dtype=np.bool_)
 
     def without(self, flags: BoolArray, item: int) -> BoolArray:
@@ -101,6 +105,7 @@ def enter(problem: SetProblem, observations: Sequence[SetObservation]) -> Room:
         failures=failures,
         passes=passes,
         broken=(counts[Conclusion.SKIP] > 0) & (failures + passes == 0),
+        free=not problem.needs,
     )
 
 

@@ -106,7 +106,7 @@ def _ends(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None:
             return _probe(room, room.sets[int(with_all.runs > without.runs)], Purpose.ENDPOINT, belief)
         return _innocent(belief, without, with_all)
     if belief.none > NO_CHANGE_SETTLED and _affordable(problem, room):
-        ends = gains(belief, room.sets[:2], rates_share=0.0)[:, 1]
+        ends = gains(belief, room.sets[:2])[0][:, 1]
         return _probe(room, room.sets[int(ends.argmax())], Purpose.ENDPOINT, belief)
     return None
 
@@ -180,7 +180,7 @@ def _fit(room: Room, belief: SetBelief, top: int, mix: BoolArray, *, fails: bool
 def _likeliest(room: Room, belief: SetBelief) -> tuple[int, float]:
     """The likeliest explanation, and the probability of all that no applicable mix tells from it."""
     top = int(belief.mass.argmax())
-    if belief.hypotheses.any_of[top] or not (room.needs.sum() > len(room.items)):
+    if belief.hypotheses.any_of[top] or room.free:
         return top, float(belief.mass[top])
     closed = np.asarray(room.needs[belief.hypotheses.members].any(axis=1))
     same = np.flatnonzero((closed == closed[top]).all(axis=1) & ~belief.hypotheses.any_of)

@@ -197,6 +197,7 @@ class EnvironmentRecord:
     loaded_libraries: tuple[object, ...] = ()
     native_overrides: tuple[object, ...] = ()
     imported: tuple[object, ...] = ()
+    import_changes: tuple[object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from . import amplify, compat, machine, throughput
+from . import amplify, compat, imports, machine, throughput
 from .attention import FlexAttention
 from .data import Batch, Feed, make_sample, sample_anchors, serve
 from .loss import block_loss, make_labels
@@ -74,8 +73,9 @@ class Run:
         self.workaround.prepare()
         if self.request.amplify:
             amplify.prepare()
-        imported = [module.__name__ for module in map(importlib.import_module, self.request.imports)]
-        self.result.write("environment", environment=machine.describe(imported), workaround=self.workaround.document())
+        changes = imports.load(self.request.imports)
+        environment = {**machine.describe([each["package"] for each in changes]), "import_changes": changes}
+        self.result.write("environment", environment=environment, workaround=self.workaround.document())
         self._warm()
         self.attend = self.workaround.attention(self._attention, self.observer.note_dense)
         self._build(self.attend)
