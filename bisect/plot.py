@@ -9,8 +9,11 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
+
+from .matrix_throughput import MIN_STEADY_STEPS, STALL_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 TRACE_WIDTH, TRACE_HEIGHT = 420, 120
 STRIP_WIDTH, STRIP_HEIGHT = 400, 22
+MOST_STALLS = 24
 _LEFT, _RIGHT, _TOP, _BOTTOM = 40, 8, 10, 22
 _WIDE_LEFT = 72
 _LABEL_PITCH = 30
@@ -96,7 +100,7 @@ def throughput_strip(
 
 
 def trace_plot(traces: Sequence[Trace], *, warmup: int, points: int = 60) -> str:
-    """Seconds of each step by thread on a logarithmic axis: a recompilation stands out as a spike.
+    """Seconds of each step by thread on a logarithmic axis: a recompilation stands out as a spike with a dot.
 
     Long traces are thinned to `points` groups that keep their longest step, so no stall disappears.
     """
@@ -126,8 +130,27 @@ def trace_plot(traces: Sequence[Trace], *, warmup: int, points: int = 60) -> str
         coordinates = " ".join(f"{x_of(step)},{y_of(seconds)}" for step, seconds in thinned(trace.step_times_s, points))
         line = ET.SubElement(svg, "polyline", {"points": coordinates, "class": f"trace t{number % 6}"})
         ET.SubElement(line, "title").text = trace.thread
+    for trace, step in stalled_steps(traces, warmup=warmup):
+        seconds = trace.step_times_s[step]
+        place = {"cx": f"{x_of(step)}", "cy": f"{y_of(seconds)}", "r": "3.5", "class": "stall"}
+        dot = ET.SubElement(svg, "circle", place)
+        ET.SubElement(dot, "title").text = f"stall: {trace.thread}, step {step + 1}, {seconds:.2g} s"
     _key(svg, [trace.thread for trace in traces])
     return _text_of(svg)
+
+
+def stalled_steps(traces: Sequence[Trace], *, warmup: int) -> list[tuple[Trace, int]]:
+    """The steady steps that took far longer than the median one, the same that make a cell degraded."""
+    steady = [seconds for trace in traces for seconds in trace.step_times_s[warmup:]]
+    if len(steady) < MIN_STEADY_STEPS:
+        return []
+    limit = STALL_FACTOR * median(steady)
+    return [
+        (trace, step)
+        for trace in traces
+        for step, seconds in enumerate(trace.step_times_s)
+        if step >= warmup and seconds > limit
+    ][:MOST_STALLS]
 
 
 def thinned(times: Sequence[float], points: int) -> list[tuple[int, float]]:

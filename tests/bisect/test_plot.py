@@ -35,6 +35,8 @@ def test_a_stall_is_the_highest_point_of_the_trace():
     points = [tuple(map(float, pair.split(","))) for pair in root.find("polyline").get("points").split()]
     assert min(points, key=lambda point: point[1]) == points[21]
     assert root.find("rect[@class='warmup']") is not None
+    (stall,) = root.findall("circle[@class='stall']")
+    assert "step 22, 8 s" in stall.find("title").text
 
 
 def test_empty_traces_and_zero_times_draw_nothing_and_do_not_fail():
