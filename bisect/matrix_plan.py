@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from envs import backend, history, machine, resolve, spec
-from envs.build import Estimate, estimate, is_built
+from envs.build import estimate, is_built
 from envs.errors import CannotBuildError, CannotRunError, ToolError
 
 from . import preflight
@@ -25,6 +25,7 @@ from .matrix_axes import Axes, span
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from envs.room import Estimate
     from envs.settings import Settings
 
     from .matrix_factors import Point

@@ -17,6 +17,7 @@ from packaging.utils import canonicalize_name
 
 from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
 from envs.errors import UsageError
+from envs.findings import Kind
 
 from . import freeze
 from .freeze import Unreproducible
@@ -112,7 +113,7 @@ def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:
         said = fingerprint.ask(path / "bin" / "python", scratch=Path(scratch), driver=machine.driver_version())
     packages = dict(_named(entry) for entry in said.distributions)
     side = _exact(path.name, packages, settings, base)
-    unowned = {item.path for item in verify.verify(path).findings if item.kind is verify.Kind.UNOWNED}
+    unowned = {item.path for item in verify.verify(path).findings if item.kind is Kind.UNOWNED}
     pth = {Path(name).name: (path / name).read_text(encoding="utf-8") for name in unowned if name.endswith(".pth")}
     return replace(side, name=str(path), facts=replace(side.facts, pth=pth, requires=requirements_in(path)))
 

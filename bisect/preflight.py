@@ -14,7 +14,7 @@ from .matrix import Blocked, State
 
 if TYPE_CHECKING:
     from envs.backend import Machine, Refusal
-    from envs.build import Estimate
+    from envs.room import Estimate
     from envs.spec import Definition
 
 GPUS_NEEDED = {"gpu1": 1, "node8": 8, "node8-27b": 8}

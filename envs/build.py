@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import backend, history, images, machine, replay, resolve, uv, venv
+from . import backend, history, images, machine, replay, resolve, room, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
     from .interpreter import Interpreter
     from .place import Place
+    from .room import Estimate
     from .settings import Settings
-
-_MARGIN_BYTES = 200 * 10**6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,21 +59,6 @@ class Built:
     seconds: float
     environment: tuple[tuple[str, str], ...] = ()
     place: Place = HOST
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Estimate:
-    """What a build will take, before it starts.
-
-    Attributes:
-        download_bytes: at most this much is downloaded; what uv has cached is not counted.
-        disk_bytes: size of the environment.
-        cache_bytes: what uv's cache grows by.
-    """
-
-    download_bytes: int
-    disk_bytes: int
-    cache_bytes: int
 
 
 def build(
@@ -119,7 +103,7 @@ def build(
         entry = store.read(digest)
         if entry is not None:
             return _reused(entry, definition, store, place, started)
-        _refuse_if_full(pins, settings, report)
+        room.refuse_if_full(pins, settings, report)
         entry = _build(
             pinned,
             lock=lock,
@@ -137,7 +121,7 @@ def build(
 def estimate(lock: Lock, settings: Settings) -> Estimate:
     """What building the lock on this machine will download and write."""
     python = place_of(settings).find_python(lock.pythons, offline=settings.offline)
-    return _estimate(lock.select(python.target()), settings)
+    return room.estimate(lock.select(python.target()), settings)
 
 
 def is_built(what: Definition | Lock, settings: Settings) -> bool:
@@ -187,45 +171,6 @@ def _preflight(definition: Definition, settings: Settings, *, require_compiler: 
             raise CannotRunError(refusal.message, hint=refusal.hint, outcome=refusal.outcome)
     if require_compiler:
         machine.require_compiler()
-
-
-def _refuse_if_full(pins: tuple[Pin, ...], settings: Settings, report: Callable[[str], None]) -> None:
-    needs = _estimate(pins, settings)
-    cache = uv.cache_directory()
-    free = machine.free_bytes(settings.store)
-    shared = machine.same_filesystem(settings.store, cache)
-    wanted = needs.disk_bytes + (needs.cache_bytes if shared else 0) + _MARGIN_BYTES
-    if free < wanted:
-        raise _does_not_fit(settings.store, wanted, free)
-    if not shared and machine.free_bytes(cache) < needs.cache_bytes:
-        raise _does_not_fit(cache, needs.cache_bytes, machine.free_bytes(cache))
-    report(
-        f"{len(pins)} packages: at most {_gb(needs.download_bytes)} to download, "
-        f"about {_gb(needs.disk_bytes)} on disk, {_gb(free)} free"
-    )
-
-
-def _does_not_fit(where: Path, wanted: int, free: int) -> CannotRunError:
-    return CannotRunError(
-        f"the build would not fit: it needs about {_gb(wanted)} at {where}, and {_gb(free)} are free",
-        hint="free some space with `python -m envs prune`, or choose another place with --store",
-        outcome="disk_full",
-    )
-
-
-def _estimate(pins: tuple[Pin, ...], settings: Settings) -> Estimate:
-    cached = venv.cached_names(pins, uv.cache_directory())
-    missing = sum(pin.size for pin in pins if pin.name not in cached and not _in_wheelhouse(pin, settings))
-    unpacked = sum(pin.size for pin in pins if pin.name not in cached)
-    return Estimate(
-        download_bytes=missing,
-        disk_bytes=int(sum(pin.size for pin in pins) * UNPACKED),
-        cache_bytes=int(unpacked * UNPACKED),
-    )
-
-
-def _in_wheelhouse(pin: Pin, settings: Settings) -> bool:
-    return settings.wheelhouse is not None and (settings.wheelhouse / pin.filename).exists()
 
 
 def _build(
@@ -335,7 +280,3 @@ def _built(entry: Entry, definition: Definition, store: Store, place: Place, *, 
         environment=definition.environment,
         place=place,
     )
-
-
-def _gb(count: int) -> str:
-    return f"{count / 1e9:.1f} GB"

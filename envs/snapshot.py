@@ -15,15 +15,16 @@ from packaging.utils import canonicalize_name
 from . import fingerprint as fingerprints
 from . import machine, verify
 from .diff import Snapshot
+from .findings import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .store import Entry
 
-_FILES = (verify.Kind.CHANGED, verify.Kind.MISSING, verify.Kind.DOUBLY_OWNED, verify.Kind.UNOWNED,
-          verify.Kind.NO_RECORD, verify.Kind.MIXED)  # fmt: skip
-_STARTUP = (verify.Kind.PTH, verify.Kind.SITECUSTOMIZE)
+_FILES = (Kind.CHANGED, Kind.MISSING, Kind.DOUBLY_OWNED, Kind.UNOWNED,
+          Kind.NO_RECORD, Kind.MIXED)  # fmt: skip
+_STARTUP = (Kind.PTH, Kind.SITECUSTOMIZE)
 CACHES: Mapping[str, str] = {
     ".cache/flashinfer": "flashinfer",
     ".cache/tvm-ffi": "apache-tvm-ffi (its key is torch's major.minor only)",

@@ -13,7 +13,7 @@ import tomllib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -21,16 +21,31 @@ from packaging.version import InvalidVersion, Version
 
 from . import backend
 from .errors import UsageError
+from .table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 DIRECTORY = Path(__file__).parent / "definitions"
 
-_E = TypeVar("_E", bound=StrEnum)
 _NAME = re.compile(r"[a-z0-9][a-z0-9+._-]*\Z")
 _PYTHON = re.compile(r"3\.\d+\Z")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}Z)?\Z")
+_PYTHONS = ("3.11", "3.12", "3.13")
+_PYTHON_WANTED = 'a version like "3.11" or a list of them, best first'
+_KEYS = (
+    "summary",
+    "torch",
+    "cuda",
+    "channel",
+    "python",
+    "requirements",
+    "exclude_newer",
+    "environment",
+    "history",
+    "image",
+)
+_STEP_KEYS = ("action", "packages", "torch", "cuda", "installer", "variables", "exclude_newer")
 
 
 class Channel(StrEnum):
@@ -103,7 +118,7 @@ class Definition:
     torch: str
     cuda: str
     channel: Channel = Channel.RELEASE
-    pythons: tuple[str, ...] = ("3.11", "3.12", "3.13")
+    pythons: tuple[str, ...] = _PYTHONS
     requirements: tuple[str, ...] = ()
     exclude_newer: str = ""
     environment: tuple[tuple[str, str], ...] = ()
@@ -146,7 +161,7 @@ def parse(text: str, *, name: str, origin: str) -> Definition:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{origin} is not TOML: {error}") from error
-    definition = _Reader(table, origin).definition(name)
+    definition = _definition(Table(table, origin=origin, known=_KEYS), name)
     _check_torch(definition, origin)
     return definition
 
@@ -182,7 +197,7 @@ def steps(tables: object, *, origin: str) -> tuple[HistoryStep, ...]:
     """The steps of a history from its TOML tables."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise UsageError(f"{origin}: steps must be tables ([[steps]])")
-    return tuple(_Reader(table, f"{origin}: step {number}").step() for number, table in enumerate(tables, start=1))
+    return tuple(_step(table, origin=f"{origin}: step {number}") for number, table in enumerate(tables, start=1))
 
 
 def _unknown_definition(name: str) -> UsageError:
@@ -221,140 +236,79 @@ def _check_torch(definition: Definition, origin: str) -> None:
         )
 
 
-class _Reader:
-    """Takes keys out of one TOML table, so that what is left over is known to be unknown."""
-
-    def __init__(self, table: Mapping[str, Any], origin: str, known: Sequence[str] = ()) -> None:
-        self._table = dict(table)
-        self._origin = origin
-        self._known = known
-
-    def definition(self, name: str) -> Definition:
-        self._refuse_unknown(
-            (
-                "summary",
-                "torch",
-                "cuda",
-                "channel",
-                "python",
-                "requirements",
-                "exclude_newer",
-                "environment",
-                "history",
-                "image",
-            )
+def _definition(table: Table, name: str) -> Definition:
+    if not _NAME.match(name):
+        raise UsageError(
+            f"{table.origin}: {name!r} cannot be the name of an environment", hint="use a-z, 0-9 and - + . _"
         )
-        if not _NAME.match(name):
+    channel = table.choice("channel", Channel, Channel.RELEASE)
+    return Definition(
+        name=name,
+        summary=table.text("summary", required=True),
+        torch=_torch(table, required=channel is Channel.RELEASE),
+        cuda=table.text("cuda", required=True),
+        channel=channel,
+        pythons=_pythons(table),
+        requirements=_requirements(table),
+        exclude_newer=_cutoff(table),
+        environment=table.pairs("environment"),
+        history=tuple(
+            _step(step, origin=f"{table.origin}: history step {number}")
+            for number, step in enumerate(table.tables("history"), start=1)
+        ),
+        image=table.text("image"),
+    )
+
+
+def _step(values: Mapping[str, Any], *, origin: str) -> HistoryStep:
+    table = Table(values, origin=origin, known=_STEP_KEYS)
+    return HistoryStep(
+        action=table.choice("action", Action, None),
+        packages=table.texts("packages"),
+        torch=table.text("torch"),
+        cuda=table.text("cuda"),
+        installer=table.choice("installer", Installer, Installer.UV),
+        variables=table.pairs("variables"),
+        exclude_newer=_cutoff(table),
+    )
+
+
+def _torch(table: Table, *, required: bool) -> str:
+    text = table.text("torch", required=required)
+    if text:
+        parsed = _version(text, origin=f"{table.origin}: torch")
+        if parsed.local:
             raise UsageError(
-                f"{self._origin}: {name!r} cannot be the name of an environment",
-                hint="use a-z, 0-9 and - + . _",
+                f"{table.origin}: torch = {text!r} repeats the CUDA tag",
+                hint=f'write torch = "{parsed.public}" and cuda = "{parsed.local}"',
             )
-        channel = self._choice("channel", Channel, Channel.RELEASE)
-        torch = self._text("torch", required=channel is Channel.RELEASE)
-        if torch:
-            parsed = _version(torch, origin=f"{self._origin}: torch")
-            if parsed.local:
-                raise UsageError(
-                    f"{self._origin}: torch = {torch!r} repeats the CUDA tag",
-                    hint=f'write torch = "{parsed.public}" and cuda = "{parsed.local}"',
-                )
-        return Definition(
-            name=name,
-            summary=self._text("summary", required=True),
-            torch=torch,
-            cuda=self._text("cuda", required=True),
-            channel=channel,
-            pythons=self._pythons(),
-            requirements=self._requirements(),
-            exclude_newer=self._cutoff(),
-            environment=self._pairs("environment"),
-            history=tuple(
-                _Reader(step, f"{self._origin}: history step {number}").step()
-                for number, step in enumerate(self._tables("history"), start=1)
-            ),
-            image=self._text("image"),
-        )
+    return text
 
-    def step(self) -> HistoryStep:
-        self._refuse_unknown(("action", "packages", "torch", "cuda", "installer", "variables", "exclude_newer"))
-        return HistoryStep(
-            action=self._choice("action", Action, None),
-            packages=self._texts("packages"),
-            torch=self._text("torch"),
-            cuda=self._text("cuda"),
-            installer=self._choice("installer", Installer, Installer.UV),
-            variables=self._pairs("variables"),
-            exclude_newer=self._cutoff(),
-        )
 
-    def _refuse_unknown(self, known: Sequence[str]) -> None:
-        for key in self._table:
-            if key not in known:
-                near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]!r}?" if near else f"the keys are: {', '.join(known)}"
-                raise UsageError(f"{self._origin}: unknown key {key!r}", hint=hint)
+def _pythons(table: Table) -> tuple[str, ...]:
+    value = table.values.get("python", list(_PYTHONS))
+    versions = [value] if isinstance(value, str) else value
+    if not isinstance(versions, list) or not versions:
+        raise table.wrong("python", _PYTHON_WANTED)
+    if not all(isinstance(item, str) and _PYTHON.match(item) for item in versions):
+        raise table.wrong("python", _PYTHON_WANTED)
+    return tuple(versions)
 
-    def _wrong(self, key: str, wanted: str) -> UsageError:
-        return UsageError(f"{self._origin}: {key} must be {wanted}, not {self._table.get(key)!r}")
 
-    def _text(self, key: str, *, required: bool = False) -> str:
-        value = self._table.get(key, "")
-        if not isinstance(value, str):
-            raise self._wrong(key, "a string")
-        if required and not value:
-            raise UsageError(f"{self._origin}: {key!r} is missing")
-        return value
+def _requirements(table: Table) -> tuple[str, ...]:
+    texts = table.texts("requirements")
+    for text in texts:
+        try:
+            name = Requirement(text).name
+        except InvalidRequirement as error:
+            raise UsageError(f"{table.origin}: {text!r} is not a requirement: {error}") from None
+        if canonicalize_name(name) == "torch":
+            raise UsageError(f"{table.origin}: torch is among the requirements", hint="its version is the key 'torch'")
+    return texts
 
-    def _texts(self, key: str) -> tuple[str, ...]:
-        value = self._table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(key, "a list of strings")
-        return tuple(value)
 
-    def _tables(self, key: str) -> tuple[Mapping[str, Any], ...]:
-        value = self._table.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self._wrong(key, f"a list of tables ([[{key}]])")
-        return tuple(value)
-
-    def _pairs(self, key: str) -> tuple[tuple[str, str], ...]:
-        value = self._table.get(key, {})
-        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise self._wrong(key, "a table of strings")
-        return tuple(sorted(value.items()))
-
-    def _choice(self, key: str, enum: type[_E], default: _E | None) -> _E:
-        value = self._table.get(key, default)
-        if value not in list(enum):
-            raise self._wrong(key, f"one of {', '.join(enum)}")
-        return enum(value)
-
-    def _pythons(self) -> tuple[str, ...]:
-        value = self._table.get("python", ["3.11", "3.12", "3.13"])
-        versions = [value] if isinstance(value, str) else value
-        if (
-            not isinstance(versions, list)
-            or not versions
-            or not all(isinstance(item, str) and _PYTHON.match(item) for item in versions)
-        ):
-            raise self._wrong("python", 'a version like "3.11" or a list of them, best first')
-        return tuple(versions)
-
-    def _requirements(self) -> tuple[str, ...]:
-        texts = self._texts("requirements")
-        for text in texts:
-            try:
-                name = Requirement(text).name
-            except InvalidRequirement as error:
-                raise UsageError(f"{self._origin}: {text!r} is not a requirement: {error}") from None
-            if canonicalize_name(name) == "torch":
-                raise UsageError(
-                    f"{self._origin}: torch is among the requirements", hint="its version is the key 'torch'"
-                )
-        return texts
-
-    def _cutoff(self) -> str:
-        text = self._text("exclude_newer")
-        if text and not _TIMESTAMP.match(text):
-            raise self._wrong("exclude_newer", "a date like 2026-11-22 or 2026-11-22T00:00:00Z")
-        return text
+def _cutoff(table: Table) -> str:
+    text = table.text("exclude_newer")
+    if text and not _TIMESTAMP.match(text):
+        raise table.wrong("exclude_newer", "a date like 2026-11-22 or 2026-11-22T00:00:00Z")
+    return text

@@ -11,66 +11,24 @@ import csv
 import hashlib
 import json
 import os
-import re
 import time
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
 from .errors import UsageError
+from .findings import Finding, Kind, Recorded, against_records, mixed, unexpected, unowned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from .lock import Pin
 
 _WORKERS = 4
-# What `uv venv` and `python -m venv` put there themselves.
-_OWN_BIN = re.compile(
-    r"(python[\d.]*|activate.*|deactivate.*|pydoc\.bat|Activate\.ps1|pip[\d.]*|wheel)\Z", re.IGNORECASE
-)
-_OWN_TOP = frozenset({"pyvenv.cfg", ".gitignore", ".lock", "CACHEDIR.TAG", "lib64"})
-_OWN_SITE = frozenset({"_virtualenv.py", "_virtualenv.pth"})
-_FAMILY = re.compile(r"(?P<name>nvidia-[a-z0-9-]+?)-cu(?P<major>\d\d)\Z")
-
-
-class Kind(StrEnum):
-    """What was found. The last two are told and are no fault by themselves."""
-
-    CHANGED = "changed"
-    MISSING = "missing"
-    DOUBLY_OWNED = "doubly_owned"
-    UNOWNED = "unowned"
-    NO_RECORD = "no_record"
-    SITECUSTOMIZE = "sitecustomize"
-    MIXED = "mixed"
-    UNEXPECTED = "unexpected"
-    PTH = "pth"
-    SHARED = "shared"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """One thing that was found.
-
-    Attributes:
-        kind: what.
-        path: file, relative to the environment; or a distribution for `mixed` and `unexpected`.
-        owners: distributions whose RECORD lists the file, `name==version`.
-        detail: one line more.
-        fault: whether it makes the environment untrustworthy.
-    """
-
-    kind: Kind
-    path: str
-    owners: tuple[str, ...] = ()
-    detail: str = ""
-    fault: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +58,6 @@ class Verification:
     def ok(self) -> bool:
         """Whether nothing found is a fault."""
         return not any(finding.fault for finding in self.findings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Recorded:
-    """One line of a RECORD: who claims the file, and the hash as `sha256=...` or empty."""
-
-    owner: str
-    digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,11 +100,11 @@ def verify(environment: Path, *, memory: Path | None = None, pins: Sequence[Pin]
     actual = _hash(environment, [path for path in records if path in seen], seen, hashes)
     findings = [
         *broken,
-        *_against_records(records, seen, actual),
-        *_unowned(records, seen, site.relative_to(environment)),
+        *against_records(records, seen, actual),
+        *unowned(records, seen, str(site.relative_to(environment))),
         *_startup(environment, site, seen),
-        *_mixed(installed),
-        *(_unexpected(installed, pins) if pins else ()),
+        *mixed(installed),
+        *(unexpected(installed, pins) if pins else ()),
     ]
     _remember(hashes, actual, seen)
     return Verification(
@@ -201,9 +151,9 @@ def _walk(environment: Path) -> Iterator[tuple[str, _Seen]]:
 
 def _records(
     site: Path, environment: Path
-) -> tuple[dict[str, list[_Recorded]], list[Finding], tuple[tuple[str, str], ...]]:
+) -> tuple[dict[str, list[Recorded]], list[Finding], tuple[tuple[str, str], ...]]:
     """Who claims which file; what could not be read; and every distribution as (name, version)."""
-    claims: dict[str, list[_Recorded]] = defaultdict(list)
+    claims: dict[str, list[Recorded]] = defaultdict(list)
     broken: list[Finding] = []
     installed = []
     base = str(site.relative_to(environment))
@@ -221,41 +171,8 @@ def _records(
             continue
         for row in rows:
             path = os.path.normpath(f"{base}/{row[0]}")
-            claims[path].append(_Recorded(owner=owner, digest=row[1] if len(row) > 1 else ""))
+            claims[path].append(Recorded(owner=owner, digest=row[1] if len(row) > 1 else ""))
     return claims, broken, tuple(installed)
-
-
-def _against_records(
-    records: Mapping[str, list[_Recorded]], seen: Mapping[str, _Seen], actual: Mapping[str, str]
-) -> Iterator[Finding]:
-    """Changed, missing and shared files. The last installer wins, so a file with two owners fits one at most."""
-    for path, claims in records.items():
-        owners = tuple(dict.fromkeys(claim.owner for claim in claims))
-        expected = {claim.digest for claim in claims if claim.digest}
-        if len(owners) > 1:
-            same = len(expected) <= 1
-            yield Finding(
-                kind=Kind.SHARED if same else Kind.DOUBLY_OWNED,
-                path=path,
-                owners=owners,
-                detail="same content" if same else "different content: the last one installed wins",
-                fault=not same,
-            )
-        if path not in seen:
-            if not _is_bytecode(path):
-                yield Finding(kind=Kind.MISSING, path=path, owners=owners)
-        elif expected and actual[path] not in expected:
-            yield Finding(kind=Kind.CHANGED, path=path, owners=owners, detail=f"now {actual[path]}")
-
-
-def _unowned(records: Mapping[str, list[_Recorded]], seen: Mapping[str, _Seen], base: Path) -> Iterator[Finding]:
-    """Files nobody installed; bytecode of a source that is there is Python's own."""
-    for path in seen:
-        if path in records or _is_own(path, base):
-            continue
-        if _is_bytecode(path) and _source(path) in seen:
-            continue
-        yield Finding(kind=Kind.UNOWNED, path=path)
 
 
 def _startup(environment: Path, site: Path, seen: Mapping[str, _Seen]) -> Iterator[Finding]:
@@ -274,60 +191,6 @@ def _startup(environment: Path, site: Path, seen: Mapping[str, _Seen]) -> Iterat
     for name in ("sitecustomize", "usercustomize"):
         if any(path.startswith(f"{base}/{name}/") for path in seen):
             yield Finding(kind=Kind.SITECUSTOMIZE, path=f"{base}/{name}", detail="runs at every start")
-
-
-def _mixed(installed: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """One CUDA library for two CUDA majors: the two share directories, and deleting one breaks the other."""
-    families: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for name, version in installed:
-        match = _FAMILY.match(name)
-        if match:
-            families[match["name"]].append((name, version))
-    for family, members in sorted(families.items()):
-        if len(members) > 1:
-            yield Finding(
-                kind=Kind.MIXED,
-                path=family,
-                owners=tuple(f"{name}=={version}" for name, version in sorted(members)),
-                detail="two CUDA majors of one library are installed; their files overwrite each other",
-            )
-
-
-def _unexpected(installed: Iterable[tuple[str, str]], pins: Sequence[Pin]) -> Iterator[Finding]:
-    """Distributions that differ from the lock: another version, not installed, or nobody asked for it."""
-    have = {name: version for name, version in installed}  # noqa: C416  (mypy knows the types this way)
-    wanted = {pin.name: pin.version for pin in pins}
-    for name in sorted(have.keys() | wanted.keys()):
-        if have.get(name) == wanted.get(name):
-            continue
-        if name not in have:
-            detail = f"locked {wanted[name]}, not installed"
-        elif name not in wanted:
-            detail = f"{have[name]} is installed and not in the lock"
-        else:
-            detail = f"locked {wanted[name]}, installed {have[name]}"
-        yield Finding(kind=Kind.UNEXPECTED, path=name, detail=detail)
-
-
-def _is_own(path: str, base: Path) -> bool:
-    directory, _, name = path.rpartition("/")
-    if not directory:
-        return name in _OWN_TOP
-    if directory == "bin":
-        return bool(_OWN_BIN.match(name))
-    if directory == str(base):
-        return name in _OWN_SITE
-    return False
-
-
-def _is_bytecode(path: str) -> bool:
-    return path.endswith(".pyc")
-
-
-def _source(path: str) -> str:
-    """`a/__pycache__/b.cpython-311.pyc` -> `a/b.py`."""
-    directory, _, name = path.rpartition("/")
-    return f"{directory.removesuffix('__pycache__')}{name.split('.')[0]}.py"
 
 
 def _hash(environment: Path, paths: Sequence[str], seen: Mapping[str, _Seen], hashes: _Hashes) -> dict[str, str]:

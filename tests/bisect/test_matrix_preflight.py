@@ -8,8 +8,8 @@ from bisect.matrix import Blocked, CellKey, State
 import pytest
 
 from envs.backend import Gpu, Machine
-from envs.build import Estimate
 from envs.errors import CannotBuildError, CannotRunError, UsageError
+from envs.room import Estimate
 from envs.spec import Definition
 
 H200 = Gpu(name="NVIDIA H200", capability=(9, 0))
