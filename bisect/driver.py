@@ -151,7 +151,6 @@ class Search:
         runner: the effects.
         decide: the engine, `next_step` or the throughput one.
         show: told what is about to happen and what happened, for progress lines.
-        workers: how many runs may be made at once.
     """
 
     problem: Problem

@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -42,7 +44,7 @@ FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "p
 
 @dataclass(slots=True, kw_only=True)
 class LocalRunner:
-    """Runs a search's probes here, one after the other.
+    """Runs a search's probes here.
 
     Attributes:
         names: every candidate, oldest first.
@@ -74,6 +76,7 @@ class LocalRunner:
     needs_compiler: bool = False
     watch: Callable[[str], Lines | Bar] | None = None
     _made: dict[str, str] = field(default_factory=dict)
+    _stop: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
         """A search that goes on still keeps count of what it built before it was stopped."""
@@ -105,17 +108,30 @@ class LocalRunner:
         )
 
     def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]:
-        """Run one candidate after the other."""
-        for candidate, run in zip(candidates, runs, strict=True):
-            built = self._built(candidate)
-            directory = self.directory / run
-            if self.question.throughput:
-                yield self._pair(candidate, run, built)
-                continue
+        """Run the candidates, at the same time where there are several; findings as they come.
+
+        Environments are made one after the other first. Ctrl-C ends every child, and none of them has ended then.
+        """
+        jobs = [(candidate, run, self._built(candidate)) for candidate, run in zip(candidates, runs, strict=True)]
+        for candidate, _, built in jobs:
             if candidate == self.control_at:
                 self._control(built)
-            record = self._run(built, self.request, directory)
-            yield self._judged(candidate, run, record)
+        if len(jobs) == 1:
+            yield self._one(*jobs[0])
+            return
+        with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
+            running = [pool.submit(self._one, *job) for job in jobs]
+            try:
+                for finished in as_completed(running):
+                    yield finished.result()
+            except BaseException:
+                self._stop.set()
+                raise
+
+    def _one(self, candidate: str, run: str, built: Environment) -> Finding:
+        if self.question.throughput:
+            return self._pair(candidate, run, built)
+        return self._judged(candidate, run, self._run(built, self.request, self.directory / run))
 
     def recover(self, candidate: str, run: str) -> Finding | None:
         """Judge a run that ended before its observation was written down."""
@@ -126,9 +142,9 @@ class LocalRunner:
 
     def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
         if self.watch is None:
-            return run_once(built, request, directory)
+            return run_once(built, request, directory, stop=self._stop)
         with closing(self.watch(directory.name)) as progress:
-            return run_once(built, request, directory, on_progress=progress)
+            return run_once(built, request, directory, on_progress=progress, stop=self._stop)
 
     def _judged(self, candidate: str, run: str, record: RunRecord) -> Finding:
         judged = judge(record, self.question, control=self._control_verdict())

@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import threading
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -109,8 +110,12 @@ def run_once(
     directory: Path,
     *,
     on_progress: Callable[[Mapping[str, object]], None] | None = None,
+    stop: threading.Event | None = None,
 ) -> RunRecord:
-    """Run the request once in a fresh `directory`; what the child did, never an exception for it."""
+    """Run the request once in a fresh `directory`; what the child did, never an exception for it.
+
+    A run that is ended because `stop` was set has not ended in the record's sense: KeyboardInterrupt.
+    """
     directory.mkdir(parents=True)
     digest = "" if request.kind is RunKind.COMMAND else stage(directory / "staged")
     caches = directory / "caches"
@@ -121,7 +126,10 @@ def run_once(
     _keep_lock(built, directory)
     record = _record(built, request, argv=argv, code=digest, variables=variables)
     _write_record(directory, record)
-    heartbeat = _Heartbeat(path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s)
+    stop = stop or threading.Event()
+    heartbeat = _Heartbeat(
+        path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s, stop=stop
+    )
     completed = built.place.run(
         argv,
         cwd=_cwd(request, directory),
@@ -132,6 +140,8 @@ def run_once(
         watch=heartbeat.is_dead,
         warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
     )
+    if stop.is_set():
+        raise KeyboardInterrupt
     heartbeat.beat()
     ended = {
         "returncode": completed.returncode,
@@ -203,6 +213,7 @@ class _Heartbeat:
     path: Path
     report: Callable[[Mapping[str, object]], None] | None
     patience_s: float
+    stop: threading.Event
     alive_at_s: float = 0.0
     offset: int = 0
     last: Mapping[str, object] = field(default_factory=dict)
@@ -210,7 +221,7 @@ class _Heartbeat:
     def is_dead(self, elapsed_s: float) -> bool:
         if self.beat():
             self.alive_at_s = elapsed_s
-        return elapsed_s - self.alive_at_s > self.patience_s
+        return self.stop.is_set() or elapsed_s - self.alive_at_s > self.patience_s
 
     def beat(self) -> bool:
         """Take in what was written since the last call; whether that was anything."""

@@ -208,7 +208,7 @@ def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
         problem=problem,
         journal=journal,
         runner=_runner(request, plan, stderr),
-        decide=decision(plan),
+        decide=partial(decision(plan), workers=request.asked.workers),
         show=partial(_show, certain=plan["certain"], stderr=stderr),
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)

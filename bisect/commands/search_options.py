@@ -41,7 +41,7 @@ HAZARDS = (
 """The workload's hazards; it is another program, so a test compares the two lists."""
 THROUGHPUT = "throughput"
 TUNABLE = frozenset(
-    {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "torch_repo", "offline", "store"}
+    {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
 )
 """Options that may change between a search and its resumption; every other one would make it another search."""
 
@@ -77,6 +77,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     budget = parser.add_argument_group("budget")
     budget.add_argument("--confidence", type=float, default=0.95, metavar="P")
     budget.add_argument("--max-runs", type=int, default=300, metavar="N")
+    budget.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (default: 1)")
     budget.add_argument("--keep", type=int, default=6, metavar="N", help="environments kept on disk (default: 6)")
     budget.add_argument("--dry-run", action="store_true", help="show the plan (builds, disk, time) and stop")
     output = parser.add_argument_group("output")
@@ -95,6 +96,7 @@ class Asked:
     confidence: float
     max_runs: int
     keep: int
+    workers: int
     min_effect: float
     needs_compiler: bool
     identity: Mapping[str, object]
@@ -113,6 +115,11 @@ def asked(args: argparse.Namespace) -> Asked:
         raise UsageError("--max-runs must be at least 4 and --keep at least 2")
     if not 0.0 < args.min_effect < 0.9:
         raise UsageError(f"--min-effect {args.min_effect} is not between 0 and 0.9", hint="like 0.02 for 2 %")
+    if args.workers < 1 or (args.workers > 1 and args.hunted == THROUGHPUT):
+        raise UsageError(
+            f"--workers {args.workers}: at least one, and throughput is never measured beside another run",
+            hint="leave --workers out",
+        )
     kind = RunKind(args.probe)
     question = _question(args, kind)
     return Asked(
@@ -127,7 +134,8 @@ def asked(args: argparse.Namespace) -> Asked:
         ),
         confidence=args.confidence,
         max_runs=args.max_runs,
-        keep=args.keep,
+        keep=max(args.keep, args.workers + 1),
+        workers=args.workers,
         min_effect=args.min_effect,
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},

@@ -6,12 +6,14 @@ from bisect.executor import LocalRunner
 from bisect.judge import Question
 from bisect.model import Conclusion, Outcome
 from bisect.probe import RunKind, RunRequest
+from pathlib import Path
 
 import pytest
 
 from envs.settings import Settings
 
-from .fake_python import RACE, fake_environment
+from .fake_python import CLEAN, RACE, fake_environment
+from .killing import wait_until
 
 pytestmark = pytest.mark.subprocess
 RACE_QUESTION = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
@@ -105,3 +107,45 @@ def test_compile_caches_of_a_search_are_dropped_and_evidence_kept(tmp_path):
     kept = {path.name for path in (tmp_path / "out" / "run-0001").iterdir()}
     assert {"record.json", "result.json", "log.txt", "staged"} <= kept
     assert not {"caches", "home"} & kept
+
+
+MEET = """
+import pathlib
+mine, other = {names}
+pathlib.Path({folder!r}, mine).touch()
+deadline = time.monotonic() + 20
+while not pathlib.Path({folder!r}, other).exists():
+    if time.monotonic() > deadline:
+        sys.exit(7)
+    time.sleep(0.01)
+exec(CLEAN)
+"""
+
+
+def meeting(folder, *names):
+    return f"CLEAN = {CLEAN!r}\n" + MEET.format(names=names, folder=str(folder))
+
+
+def test_several_workers_run_at_the_same_time(tmp_path):
+    """Two workers that take turns are one: each of these runs ends only if the other one has started."""
+    bodies = {"a": meeting(tmp_path, "a", "b"), "b": meeting(tmp_path, "b", "a")}
+    found = list(runner(tmp_path, bodies).run(["a", "b"], ["run-0001", "run-0002"]))
+
+    assert {item.observation.run for item in found} == {"run-0001", "run-0002"}
+    records = [json.loads((tmp_path / "out" / item.observation.run / "record.json").read_text()) for item in found]
+    assert [record["ended"]["returncode"] for record in records] == [0, 0]
+
+
+def test_ctrl_c_ends_every_child_and_none_of_them_counts_as_ended(tmp_path):
+    """A run that was cut short must be made again, not be judged as a hang; and nothing may go on in the background."""
+    bodies = {"a": CLEAN, "b": f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"}
+    here = runner(tmp_path, bodies)
+    findings = here.run(["a", "b"], ["run-0001", "run-0002"])
+    first = next(findings)
+    wait_until((tmp_path / "pid").exists)
+    with pytest.raises(KeyboardInterrupt):
+        findings.throw(KeyboardInterrupt)
+
+    assert first.observation.run == "run-0001"
+    assert here.recover("b", "run-0002") is None
+    wait_until(lambda: not Path("/proc", (tmp_path / "pid").read_text()).exists())
