@@ -17,7 +17,7 @@ import torch
 from torch.nn.attention.flex_attention import create_block_mask, create_mask
 from torch.nn.functional import scaled_dot_product_attention
 
-from . import compat
+from . import compat, cpu_kernel
 from .config import MASK_TILE
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ class FlexAttention:
         on_dense: Callable[[int], None] = lambda _bytes: None,
         before_call: Callable[[], None] = lambda: None,
     ) -> None:
+        if device_type == "cpu":
+            cpu_kernel.install()
         call = compat.flex_call(device_type)
 
         def flex(q: Tensor, k: Tensor, v: Tensor, mask: Any, scale: float) -> Tensor:

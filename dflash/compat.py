@@ -5,15 +5,17 @@ Other modules import from here and contain no `hasattr(torch, ...)`. Importing i
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import torch
 import torch._dynamo  # the first import of it from several threads at once fails on some releases
 import torch._dynamo.utils
 import torch.fx._symbolic_trace as symbolic_trace
 from torch._higher_order_ops.flex_attention import flex_attention as flex_operator
+from torch._higher_order_ops.flex_attention import sdpa_dense as flex_dense
 from torch.nn.attention import flex_attention as flex_module
 
 if TYPE_CHECKING:
@@ -126,6 +128,12 @@ def flex_public(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, scale: float) 
 def flex_through_operator(q: Tensor, k: Tensor, v: Tensor, mask: BlockMask, scale: float) -> Tensor:
     """The operator below flex_attention, past the check that refuses gradients on a CPU."""
     return flex_operator(q, k, v, identity_score, mask.as_tuple(), scale, {})[0]
+
+
+@functools.cache
+def num_flex_results() -> int:
+    """How many tensors the flex attention operator returns: two up to 2.8, three with the largest scores."""
+    return len(get_args(get_type_hints(flex_dense)["return"]))
 
 
 def flex_call(device_type: str) -> FlexCall:

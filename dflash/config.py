@@ -135,7 +135,6 @@ GPU1 = TrainConfig(
     loss_gamma=7.0,
     dynamic="none",
     backend="inductor",
-    compile_masks=True,
     dtype="bfloat16",
     deadline_s=600.0,
 )

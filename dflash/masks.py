@@ -31,28 +31,32 @@ if TYPE_CHECKING:
 
 def full_mask(anchors_BN: Tensor, keep_BN: Tensor, *, context: int, block: int) -> MaskMod:
     """The mask of a full-attention layer."""
-    last = anchors_BN.shape[1] - 1
+    reach_BN, last = _reach(anchors_BN, keep_BN), anchors_BN.shape[1] - 1
 
     def mask_mod(b: Tensor, _h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
-        # Kernels round the queries up to whole tiles: past the last block, gather something that exists.
         j = q // block
-        in_block = (kv - context) // block == j
-        j = j.clamp(max=last)
-        return ((kv < anchors_BN[b, j]) | in_block) & keep_BN[b, j]
+        anchor = reach_BN[b, j.clamp(max=last)]
+        return (kv < anchor) | (((kv - context) // block == j) & (anchor >= 0))
 
     return mask_mod
 
 
 def sliding_mask(anchors_BN: Tensor, keep_BN: Tensor, *, context: int, block: int, window: int) -> MaskMod:
     """The mask of a sliding-window layer."""
-    last = anchors_BN.shape[1] - 1
+    reach_BN, last = _reach(anchors_BN, keep_BN), anchors_BN.shape[1] - 1
 
     def mask_mod(b: Tensor, _h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
         j = q // block
-        in_block = (kv - context) // block == j
-        j = j.clamp(max=last)
-        anchor = anchors_BN[b, j]
+        anchor = reach_BN[b, j.clamp(max=last)]
         in_window = (kv < anchor) & (kv > anchor + q % block - window)
-        return (in_window | in_block) & keep_BN[b, j]
+        return in_window | (((kv - context) // block == j) & (anchor >= 0))
 
     return mask_mod
+
+
+def _reach(anchors_BN: Tensor, keep_BN: Tensor) -> Tensor:
+    """The anchors, -1 where the block is not kept: one gather per pair of positions instead of two.
+
+    Kernels round the queries up to whole tiles, so a mask clamps q // T to a block that exists before it gathers.
+    """
+    return anchors_BN.where(keep_BN, -1)

@@ -24,6 +24,7 @@ PURE = {
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
     },
+    "dflash": {"config", "loss", "masks", "throughput"},
 }  # fmt: skip
 EFFECTS = {"subprocess", "socket", "urllib.request", "http.client", "requests", "time", "tempfile", "shutil"}
 SUBPROCESS_DOORS = {"envs/process.py"}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch._higher_order_ops.flex_attention import sdpa_dense
 
-from dflash import compat
+from dflash import compat, cpu_kernel
 from dflash.attention import DenseAttention, FlexAttention
 from dflash.masks import full_mask, sliding_mask
 
@@ -18,6 +19,19 @@ CONTEXT, BLOCK, ANCHORS = 150, 8, (3, 40, 90, 141)
 def _flex(**options):
     torch._dynamo.reset()
     return FlexAttention(device_type="cpu", backend="aot_eager", dynamic=None, **options)
+
+
+class WrittenOut(DenseAttention):
+    """Masked softmax attention in float64, one head group at a time."""
+
+    def __call__(self, q, k, v, mask):
+        heads = []
+        for h in range(q.shape[1]):
+            key, value = (x[:, h * x.shape[1] // q.shape[1]].double() for x in (k, v))
+            scores = q[:, h].double() @ key.transpose(1, 2) / q.shape[-1] ** 0.5
+            weights = scores.masked_fill(~mask[:, 0], float("-inf")).softmax(-1).nan_to_num()
+            heads.append(weights.masked_fill(~mask[:, 0], 0.0) @ value)
+        return torch.stack(heads, dim=1).to(q.dtype)
 
 
 def _mod(kind):
@@ -40,14 +54,30 @@ def _run(attend, kind, dtype):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 4e-2)])
 @pytest.mark.parametrize("kind", ["full", "sliding"])
-@pytest.mark.parametrize("compiled", [True, False])
-def test_flex_equals_dense_forward_and_backward(compiled, kind, dtype, tolerance):
+@pytest.mark.parametrize("site", ["compiled", "eager", "dense"])
+def test_attention_is_the_softmax_written_out_forward_and_backward(site, kind, dtype, tolerance):
     """The benchmark would train on something else than the published attention."""
-    flex = _run(_flex(compiled=compiled), kind, dtype)
-    dense = _run(DenseAttention(), kind, dtype)
+    attend = DenseAttention() if site == "dense" else _flex(compiled=site == "compiled")
+    found, expected = _run(attend, kind, dtype), _run(WrittenOut(), kind, dtype)
 
-    for name, mine, other in zip(("out", "dq", "dk", "dv"), flex, dense, strict=True):
+    for name, mine, other in zip(("out", "dq", "dk", "dv"), found, expected, strict=True):
         assert torch.allclose(mine, other, atol=tolerance, rtol=tolerance), name
+
+
+def test_the_cpu_kernel_returns_what_torchs_own_returns():
+    """Compiled graphs would get results of another number, shape or unit than the operator promises."""
+    generator, queries = torch.Generator().manual_seed(2), len(ANCHORS) * BLOCK
+    shapes = [(1, 4, queries, 16), *[(1, 2, CONTEXT + queries, 16)] * 2]
+    q, k, v = (torch.randn(s, generator=generator) for s in shapes)
+    sizes = {"batch": 1, "queries": queries, "keys": CONTEXT + queries, "device": torch.device("cpu")}
+    block_mask = _flex().mask(_mod("full"), **sizes).as_tuple()
+    theirs = sdpa_dense(q, k, v, compat.identity_score, block_mask, 0.25, {})
+    ours = cpu_kernel._forward(q, k, v, compat.identity_score, block_mask, 0.25, {})
+    kept = torch.tensor([True, True, False, True]).repeat_interleave(BLOCK)
+
+    assert [x.shape for x in ours] == [x.shape for x in theirs]
+    assert torch.allclose(ours[0], theirs[0], atol=1e-5)
+    assert torch.allclose(ours[1][:, :, kept], theirs[1][:, :, kept], atol=1e-5)
 
 
 def test_a_block_that_is_not_kept_reads_nothing():
