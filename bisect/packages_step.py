@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -112,13 +113,18 @@ def _ends(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None:
 
 
 def _reversed(without: Count, with_all: Count) -> float:
-    """The exact chance, under one rate, that the good end fails so much more often than the bad one; 1 if not."""
+    """The exact chance, under one rate, that the good end fails so much more often than the bad one; 1 if not.
+
+    Fisher's: of all failures, at least as many fall on the good end's runs.
+    """
     if without.failures * with_all.runs <= with_all.failures * without.runs:
         return 1.0
-    from scipy.stats import fisher_exact  # noqa: PLC0415  (slow to import, needed in this rare case only)
-
-    counts = [[end.failures, end.runs - end.failures] for end in (without, with_all)]
-    return float(fisher_exact(np.asarray(counts), alternative="greater").pvalue)
+    failures, runs = without.failures + with_all.failures, without.runs + with_all.runs
+    ways = [
+        math.comb(without.runs, here) * math.comb(with_all.runs, failures - here)
+        for here in range(without.failures, min(without.runs, failures) + 1)
+    ]
+    return sum(ways) / math.comb(runs, failures)
 
 
 def _innocent(belief: SetBelief, without: Count, with_all: Count) -> Innocent:
