@@ -8,7 +8,7 @@ from functools import partial
 
 from tabulate import tabulate
 
-from . import ordered, paired, peers, searches
+from . import ordered, paired, peers, searches, sets
 
 PARTS = {
     "cost": (partial(ordered.cells, ordered.COST), "runs and units of the searches other tools were measured on"),
@@ -21,6 +21,9 @@ PARTS = {
     "kills": (searches.kills, "searches killed at random instants end like undisturbed ones and repeat nothing"),
     "overhead": (searches.overhead, "what `train` costs beside the benchmark (builds cu130 if it is not there)"),
     "speed": (ordered.step_time, "time of one decision"),
+    "sets": (sets.rows, "the guilty one or pair among 16 packages, and innocent ones"),
+    "sets-large": (sets.large, "one guilty package among 200"),
+    "sets-peer": (sets.peer, "the same given to picire (installs it from the package index)"),
     "peers": (peers.rows, "the cost table given to other tools (installs them from the package index)"),
 }
 DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed", "kills")

@@ -25,9 +25,10 @@ def rows(*, searches: int, seed: int) -> Iterator[list[str]]:
     """One row a cell: what the peer answers when it is driven as its own command line drives it."""
     yield ["peer", "cell", "right/claimed", "accuracy", "runs", "builds", "units"]
     with tempfile.TemporaryDirectory() as directory:
-        python = _environment(Path(directory))
+        python = environment(Path(directory), PEER)
         for size, bad, good in COST:
-            found = _ask(python, Path(directory), [str(size), str(bad), str(good), str(searches), str(seed)])
+            arguments = [str(size), str(bad), str(good), str(searches), str(seed)]
+            found = ask(python, _SCRIPT, Path(directory), arguments)
             units = found["runs"] + UNITS_A_BUILD * found["builds"]
             figures = [
                 f"{found['right'] / searches:.3f}",
@@ -38,16 +39,17 @@ def rows(*, searches: int, seed: int) -> Iterator[list[str]]:
             yield [PEER, f"N={size} {bad:g}/{good:g}", f"{found['right']}/{searches}", *figures]
 
 
-def _environment(directory: Path) -> Path:
+def environment(directory: Path, peer: str) -> Path:
     """An environment with the peer alone; returns its Python."""
     python = directory / "venv" / "bin" / "python"
-    for arguments in (["venv", str(directory / "venv")], ["pip", "install", "--python", str(python), PEER]):
+    for arguments in (["venv", str(directory / "venv")], ["pip", "install", "--python", str(python), peer]):
         _checked([uv.program(), "--quiet", *arguments], directory)
     return python
 
 
-def _ask(python: Path, directory: Path, arguments: list[str]) -> dict[str, float]:
-    answer: dict[str, float] = json.loads(_checked([str(python), str(_SCRIPT), *arguments], directory))
+def ask(python: Path, script: Path, directory: Path, arguments: list[str]) -> dict[str, float]:
+    """What a script that runs inside the peer's environment wrote."""
+    answer: dict[str, float] = json.loads(_checked([str(python), str(script), *arguments], directory))
     return answer
 
 
