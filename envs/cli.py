@@ -366,6 +366,9 @@ def _prune(arguments: argparse.Namespace, chosen: Settings) -> int:
     entries = store.entries()
     doomed = _doomed(entries, arguments, chosen)
     removed = [entry for entry in doomed if arguments.dry_run or store.remove(entry.digest)]
+    for entry in doomed:
+        if entry not in removed:
+            _say(f"kept {entry.name} torch {entry.torch} {entry.cuda}: it is in use")
     leftovers = 0 if arguments.dry_run else store.remove_leftovers()
     containers = 0 if arguments.dry_run else place.remove_leftovers(chosen.store)
     kept = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in removed)

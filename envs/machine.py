@@ -68,6 +68,18 @@ def free_bytes(path: Path) -> int:
     return shutil.disk_usage(_existing(path)).free
 
 
+def is_in_use(directory: Path) -> bool:
+    """Whether a process of this machine was started with the interpreter of an environment in the directory."""
+    prefix = f"{directory}/".encode()
+    for command in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if command.read_bytes().startswith(prefix):
+                return True
+        except OSError:
+            continue
+    return False
+
+
 def same_filesystem(one: Path, other: Path) -> bool:
     """Whether two directories, which need not exist yet, share their free space."""
     return _existing(one).stat().st_dev == _existing(other).stat().st_dev

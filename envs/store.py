@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import fingerprint as fingerprints
+from . import machine
 from .errors import CannotRunError, UsageError
 
 if TYPE_CHECKING:
@@ -134,11 +135,12 @@ class Store:
         return final
 
     def remove(self, digest: str) -> bool:
-        """Remove a finished environment unless somebody builds it right now."""
+        """Remove a finished environment unless somebody builds it or a process of this machine runs in it."""
         with self._tried(digest) as held:
-            if held:
+            free = held and not machine.is_in_use(self.directory(digest))
+            if free:
                 self._discard(self.directory(digest))
-            return held
+            return free
 
     def remove_leftovers(self, digest: str = "") -> int:
         """Remove what killed builds left, of one digest whose lock is held, or of all that nobody builds."""

@@ -563,6 +563,24 @@ def test_removed_and_least_recently_used(places, torch_index):
     assert not build.is_built(stubs.definition("2.12.0.dev20260216"), places)
 
 
+def test_environment_in_use_is_not_removed(places):
+    """Pruning from another shell must not take the files away under a training run."""
+    environment = built(stubs.definition(), places)
+    store = Store(places.store)
+    code = "import sys; print('up', flush=True); sys.stdin.read()"
+    running = subprocess.Popen(
+        [environment.python, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    running.stdout.readline()
+
+    refused = store.remove(environment.digest)
+    running.communicate("")
+
+    assert not refused
+    assert environment.python.exists()
+    assert store.remove(environment.digest)
+
+
 def test_estimate_before_the_build(places):
     """What is cached by uv is not downloaded again."""
     resolved = resolve.lock_for(stubs.definition(requirements=()), places)
