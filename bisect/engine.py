@@ -25,14 +25,16 @@ from .choose import choose
 from .intervals import allowed_rate
 from .islands import Island, find_island
 from .lineup import lineup
-from .model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
+from .model import Contradiction, Exhausted, NoRegression, Probe
+from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .posterior import infer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .lineup import FloatArray, Lineup
-    from .model import Observation, Problem, Step
+    from .lineup import Lineup
+    from .model import Observation, Posterior, Problem, Step
+    from .neighbours import Gap
     from .posterior import Belief
 
 ENDPOINT_RUNS = 2
@@ -90,10 +92,7 @@ class _State:
 
     @property
     def posterior(self) -> Posterior:
-        mass = dict.fromkeys(self.problem.candidates, 0.0)
-        for position, probability in enumerate(self.belief.change, start=1):
-            mass[self.line.name(position)] = float(probability)
-        return Posterior(by_candidate=tuple(mass.items()), none=self.belief.none)
+        return posterior_of(self.problem, self.line, change=self.belief.change, none=self.belief.none)
 
     def counts(self, position: int) -> str:
         return f"{self.line.name(position)} {self.line.failures[position]}/{self.line.runs[position]}"
@@ -101,16 +100,6 @@ class _State:
     def probe(self, positions: Sequence[int], reason: str) -> Probe:
         first, *others = (self.line.name(position) for position in positions)
         return Probe(candidate=first, also=tuple(others), reason=reason, posterior=self.posterior)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Gap:
-    """Two neighbouring usable positions and the probability that the change lies between them, one direction."""
-
-    older: int
-    newer: int
-    rising: bool
-    mass: float
 
 
 def _equal_ends(state: _State) -> Step | None:
@@ -203,66 +192,27 @@ def _nothing_changes(state: _State, workers: int) -> Step | None:
     )
 
 
-def _likeliest_gap(state: _State) -> _Gap | None:
-    """The pair of neighbouring usable positions, and the direction, with the most probability between them."""
-    usable = np.flatnonzero(~state.line.unusable)
-    if usable.size < 2:
-        return None
-    reach = [np.concatenate([[0.0], np.cumsum(side.mass)])[usable] for side in (state.belief.rise, state.belief.fall)]
-    mass = np.diff(np.stack(reach), axis=1)
-    side, place = np.unravel_index(int(np.argmax(mass)), mass.shape)
-    return _Gap(
-        older=int(usable[place]), newer=int(usable[place + 1]), rising=bool(side == 0), mass=float(mass[side, place])
-    )
-
-
 def _claim(state: _State, workers: int) -> Step | None:
-    gap = _likeliest_gap(state)
+    line = state.line
+    gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=state.belief.rise.mass, fall=state.belief.fall.mass)
     if gap is None or not _is_sure(state, gap):
         return None
-    good, bad = (gap.older, gap.newer) if gap.rising else (gap.newer, gap.older)
-    unseen = ((bad, state.line.failures[bad]), (good, state.line.passes[good]))
+    unseen = ((gap.bad, line.failures[gap.bad]), (gap.good, line.passes[gap.good]))
     due = [position for position, shown in unseen if shown == 0]
     if due and state.runs < state.problem.max_runs:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
-    return _several_changes(state, doubt=ISLAND_DOUBT) or _answer(state, gap, good=good, bad=bad)
+    return _several_changes(state, doubt=ISLAND_DOUBT) or answer(
+        line, gap, posterior=state.posterior, notes=_notes(state, gap), untested="could not be tested"
+    )
 
 
-def _is_sure(state: _State, gap: _Gap) -> bool:
+def _is_sure(state: _State, gap: Gap) -> bool:
     """At the asked confidence, and at even odds of no change: 1 of 10 against 0 of 10 is no finding."""
     confidence = state.problem.confidence
     return gap.mass >= confidence and state.belief.none_at_even_odds <= 1.0 - confidence
 
 
-def _answer(state: _State, gap: _Gap, *, good: int, bad: int) -> Found | Narrowed:
-    line = state.line
-    last_good, first_bad = (line.groups[good][-1], line.groups[bad][0])
-    if not gap.rising:
-        last_good, first_bad = line.groups[good][0], line.groups[bad][-1]
-    direction = "regression" if gap.rising else "fix"
-    if gap.newer - gap.older == 1:
-        return Found(
-            last_good=last_good,
-            first_bad=first_bad,
-            direction=direction,
-            confidence=gap.mass,
-            posterior=state.posterior,
-            notes=_notes(state, gap),
-        )
-    suspects = tuple(name for group in line.groups[gap.older + 1 : gap.newer + 1] for name in group)
-    return Narrowed(
-        last_good=last_good,
-        first_bad=first_bad,
-        suspects=suspects,
-        direction=direction,
-        confidence=gap.mass,
-        posterior=state.posterior,
-        reason=f"{gap.newer - gap.older - 1} candidates between the neighbours could not be tested",
-        notes=_notes(state, gap),
-    )
-
-
-def _notes(state: _State, gap: _Gap) -> tuple[str, ...]:
+def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
     line, notes = state.line, []
     if gap.rising is not line.rising:
         seen, other = ("fix", "good") if line.rising else ("regression", "bad")
@@ -280,7 +230,7 @@ def _notes(state: _State, gap: _Gap) -> tuple[str, ...]:
 def _out_of_runs(state: _State) -> Exhausted | None:
     if state.runs < state.problem.max_runs:
         return None
-    suspects, confidence = _credible(state)
+    suspects, confidence = credible(state.line, state.belief.change, confidence=state.problem.confidence)
     return Exhausted(
         suspects=suspects,
         confidence=confidence,
@@ -288,16 +238,6 @@ def _out_of_runs(state: _State) -> Exhausted | None:
         reason=f"{state.runs} runs were made, {state.problem.max_runs} allowed; "
         f"no change at all has probability {state.belief.none:.3f}",
     )
-
-
-def _credible(state: _State) -> tuple[tuple[str, ...], float]:
-    """The fewest change points that together reach the confidence (or all there is), in time order."""
-    change: FloatArray = state.belief.change
-    order = np.argsort(-change, kind="stable")
-    enough = int(np.searchsorted(np.cumsum(change[order]), state.problem.confidence)) + 1
-    kept = sorted(int(index) for index in order[:enough])
-    names = tuple(name for index in kept for name in state.line.groups[index + 1])
-    return names, float(change[kept].sum())
 
 
 def _most_informative(state: _State, workers: int, pending: Sequence[str]) -> Probe:

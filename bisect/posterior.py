@@ -44,7 +44,7 @@ PRIOR_CLAIMED = 0.97
 
 @cache
 def rate_prior() -> RatePrior:
-    """The one prior of every search: flat on the high side, a heavy tail of the low side's rate *relative* to it.
+    """The one prior of every search: nearly flat on the high side, a heavy tail of the low side's rate *relative* to it.
 
     A clean good side is favoured, because a rate near 0 has most of the mass of `ratio ** -0.5`; a good side that
     fails a fifth as often as the bad one keeps enough mass that a few unlucky runs show it.
@@ -65,7 +65,7 @@ def rate_prior() -> RatePrior:
     given_high = width[:, None] * ratio**-0.5 * (1.0 - ratio) ** 2
     given_high /= given_high.sum(axis=0)
     apart = (low / (1 - low) * 1.8 <= high / (1 - high)) & (low + 0.03 <= high)
-    pair = given_high * width * rates**-0.3 * apart
+    pair = given_high * width * rates**-0.3 * (1 - rates) ** -0.3 * apart
     same = width * rates**-0.5 * (1 - rates) ** -0.3
     return RatePrior(rates=rates, pair=pair / pair.sum(), same=same / same.sum())
 

@@ -16,14 +16,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .lineup import lineup
-from .model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
+from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
+from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .speed_posterior import channel_information, gather, infer_speed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .lineup import IntArray, Lineup
-    from .model import Observation, Problem, Step
+    from .model import Observation, Posterior, Problem, Step
+    from .neighbours import Gap
     from .speed_posterior import Pairs, SpeedBelief
 
 MIN_EFFECT = 0.005
@@ -101,10 +103,7 @@ class _State:
 
     @property
     def posterior(self) -> Posterior:
-        mass = dict.fromkeys(self.problem.candidates, 0.0)
-        for position, probability in enumerate(self.belief.change, start=1):
-            mass[self.line.name(position)] = float(probability)
-        return Posterior(by_candidate=tuple(mass.items()), none=self.belief.none)
+        return posterior_of(self.problem, self.line, change=self.belief.change, none=self.belief.none)
 
     @property
     def unusable(self) -> frozenset[int]:
@@ -120,13 +119,8 @@ class _State:
         return Probe(candidate=first, also=tuple(others), reason=reason, posterior=self.posterior)
 
     def undecided(self, reason: str) -> Exhausted:
-        kept = np.flatnonzero(self.belief.change > (1.0 - self.problem.confidence) / self.line.size)
-        return Exhausted(
-            suspects=tuple(name for index in kept for name in self.line.groups[index + 1]),
-            confidence=float(self.belief.change[kept].sum()),
-            posterior=self.posterior,
-            reason=reason,
-        )
+        suspects, confidence = credible(self.line, self.belief.change, confidence=self.problem.confidence)
+        return Exhausted(suspects=suspects, confidence=confidence, posterior=self.posterior, reason=reason)
 
 
 def percent(shift: float) -> str:
@@ -205,74 +199,30 @@ def _size_unknown(state: _State, workers: int) -> Probe | None:
     return state.probe([end] * workers, "how large the change is comes before where it is")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Gap:
-    """Two neighbouring usable positions, the probability of the change between them, and its sign there."""
-
-    older: int
-    newer: int
-    slower: bool
-    mass: float
-
-
-def _likeliest_gap(state: _State) -> _Gap | None:
-    usable = [position for position in range(state.line.size) if position not in state.unusable]
-    if len(usable) < 2:
-        return None
-    reach = [np.concatenate([[0.0], np.cumsum(mass)])[usable] for mass in (state.belief.slower, state.belief.faster)]
-    mass = np.diff(np.stack(reach), axis=1)
-    sign, place = np.unravel_index(int(np.argmax(mass)), mass.shape)
-    return _Gap(older=usable[place], newer=usable[place + 1], slower=bool(sign == 0), mass=float(mass[sign, place]))
-
-
 def _claim(state: _State, workers: int) -> Step | None:
-    gap = _likeliest_gap(state)
+    line, belief = state.line, state.belief
+    usable = np.array([place for place in range(line.size) if place not in state.unusable], dtype=np.int64)
+    rise, fall = (belief.slower, belief.faster) if line.rising else (belief.faster, belief.slower)
+    gap = likeliest_gap(usable, rise=rise, fall=fall)
     if gap is None or gap.mass < state.problem.confidence:
         return None
-    due = [position for position in (gap.newer, gap.older) for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
+    sides = (gap.newer, gap.older)
+    due = [position for position in sides for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
     if due and not state.over:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
-    return _answer(state, gap)
+    return answer(line, gap, posterior=state.posterior, notes=_notes(state, gap), untested="gave no throughput")
 
 
-def _answer(state: _State, gap: _Gap) -> Found | Narrowed:
-    line = state.line
-    rising = line.rising is gap.slower
-    good, bad = (gap.older, gap.newer) if rising else (gap.newer, gap.older)
-    last_good = line.groups[good][-1 if rising else 0]
-    first_bad = line.groups[bad][0 if rising else -1]
-    direction = "regression" if rising else "fix"
-    if gap.newer - gap.older == 1:
-        return Found(
-            last_good=last_good,
-            first_bad=first_bad,
-            direction=direction,
-            confidence=gap.mass,
-            posterior=state.posterior,
-            notes=_notes(state, gap),
-        )
-    return Narrowed(
-        last_good=last_good,
-        first_bad=first_bad,
-        suspects=tuple(name for group in line.groups[gap.older + 1 : gap.newer + 1] for name in group),
-        direction=direction,
-        confidence=gap.mass,
-        posterior=state.posterior,
-        reason=f"{gap.newer - gap.older - 1} candidates between the neighbours gave no throughput",
-        notes=_notes(state, gap),
-    )
-
-
-def _notes(state: _State, gap: _Gap) -> tuple[str, ...]:
+def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
     low, middle, high = state.belief.interval()
     size = f"throughput changes by {percent(middle)} (95 %: {percent(low)} to {percent(high)})"
     notes = [f"{size}; one pair is good to {100 * state.belief.sigma:.1f} %"]
-    if not gap.slower:
+    if gap.rising is not state.line.rising:
         notes.append("the order is reversed: the end claimed to be slow is the faster one")
     return (*notes, *_steps(state, gap, middle))
 
 
-def _steps(state: _State, gap: _Gap, shift: float) -> list[str]:
+def _steps(state: _State, gap: Gap, shift: float) -> list[str]:
     """Candidates that fit neither level: a second step. Needs five standard errors of the scatter within candidates."""
     moved = range(gap.newer, state.line.size) if state.line.rising else range(gap.older + 1)
     repeated = np.flatnonzero(state.count >= 2).tolist()
