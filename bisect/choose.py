@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BUILD_SHARE = 0.4
 """Part of the build cost that a choice counts: the environment also serves every later run of that candidate."""
 NEARLY_CERTAIN = 0.9
+"""Failure rate from which one run settles a candidate."""
 BLOCK_LENGTH = 3.0
 """Unusable candidates come in blocks of about this length: their neighbours are worth less."""
 FUTURES = 8

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .choose import choose
+from .information import gains
 from .intervals import allowed_rate
 from .islands import Island, find_island
 from .lineup import lineup
@@ -50,6 +51,8 @@ NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 ISLAND_CERTAIN = 0.9
 ISLAND_DOUBT = 0.5
+USELESS = 0.02
+"""Part of the best run's information below which a run under way is not worth waiting for."""
 
 
 def next_step(
@@ -79,6 +82,16 @@ def next_step(
         or _out_of_runs(state)
         or _most_informative(state, workers, pending)
     )
+
+
+def useless(problem: Problem, observations: Sequence[Observation], pending: Sequence[str]) -> tuple[str, ...]:
+    """Those of the pending candidates whose runs are no longer worth waiting for and may be cancelled."""
+    if not isinstance(next_step(problem, observations), Probe):
+        return tuple(pending)
+    line = lineup(problem, observations)
+    gain = gains(infer(line))[:, 0]
+    kept = {position for position in line.positions(pending) if gain[position] >= USELESS * gain[~line.unusable].max()}
+    return tuple(name for name in pending if kept.isdisjoint(line.positions([name])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

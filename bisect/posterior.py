@@ -44,7 +44,7 @@ PRIOR_CLAIMED = 0.97
 
 @cache
 def rate_prior() -> RatePrior:
-    """The one prior of every search: nearly flat on the high side, a heavy tail of the low side's rate *relative* to it.
+    """The one prior of every search: nearly flat on the high side, the low side's rate relative to it.
 
     A clean good side is favoured, because a rate near 0 has most of the mass of `ratio ** -0.5`; a good side that
     fails a fifth as often as the bad one keeps enough mass that a few unlucky runs show it.

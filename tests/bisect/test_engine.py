@@ -1,6 +1,6 @@
 """The next step of a search, by enumeration where it is small and by coins where it is noisy."""
 
-from bisect.engine import next_step
+from bisect.engine import next_step, useless
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
 from itertools import product
 
@@ -241,3 +241,12 @@ def test_probes_under_way_are_not_asked_again():
     busy = (first.candidate, *first.also)
 
     assert next_step(problem(65), observations, pending=busy).candidate not in busy
+
+
+def test_runs_that_can_no_longer_tell_anything_may_be_cancelled():
+    """Jobs would hold nodes for candidates far from where the change must be, or after the verdict."""
+    observations = seen("c0:gggg c64:bbbb c40:bbbb c24:gggg")
+    settled = observations + seen("c31:gggggggg c32:bbbbbbbb")
+
+    assert useless(problem(65), observations, ("c5", "c32", "c60")) == ("c5", "c60")
+    assert useless(problem(65), settled, ("c5", "c32")) == ("c5", "c32")
