@@ -104,9 +104,15 @@ def lint(session: nox.Session) -> None:
 @nox.session(python=False)
 def tests(session: nox.Session) -> None:
     """All tests: the tool's own, then the benchmark's oracles inside a real torch build."""
-    _run(session, "python", "-m", "pytest", "--ignore=tests/dflash", *session.posargs)
+    _run(session, "python", "-m", "pytest", "--ignore=tests/dflash", "-m", "not container", *session.posargs)
     if not session.posargs:
         session.notify("tests-torch")
+
+
+@nox.session(python=False, name="tests-container")
+def tests_container(session: nox.Session) -> None:
+    """The container backend against a real engine: one that DOCKER_HOST names, or one started for the test as root."""
+    _run(session, "python", "-m", "pytest", "tests/envs", "-m", "container", *session.posargs)
 
 
 @nox.session(python=False, name="tests-torch")
