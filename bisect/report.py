@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
@@ -26,7 +27,7 @@ from .model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from .journal import Contents
 
@@ -90,6 +91,11 @@ class Report:
     lock_diff: tuple[str, ...] = ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know beside the verdict."""
+        return (*getattr(self.step, "notes", ()), *same_code(self.rows))
+
+    @property
     def runs(self) -> int:
         """Runs that were made, builds that failed not counted."""
         return sum(row.good + row.bad for row in self.rows)
@@ -145,6 +151,15 @@ def _row(
         probability=probability.get(name, 0.0),
         values=tuple(item.value for item in seen if item.value is not None),
     )
+
+
+def same_code(rows: Sequence[Row]) -> tuple[str, ...]:
+    """A sentence for each group of neighbours that are one candidate because they are one commit."""
+    found: list[str] = []
+    for before, after in pairwise(row for row in rows if row.facts.get("code")):
+        if before.facts["code"] == after.facts["code"]:
+            found.append(f"{after.name} is the same commit as its neighbour {before.name}: one candidate")
+    return tuple(found)
 
 
 def proof_of(contents: Contents, step: Step) -> tuple[str, ...]:
@@ -254,7 +269,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "sentence": sentence(report),
         "hunted": report.hunted,
         "reason": getattr(step, "reason", ""),
-        "notes": list(getattr(step, "notes", ())),
+        "notes": list(report.notes),
         "suspects": list(getattr(step, "suspects", ())),
         "no_change_probability": step.posterior.none,
         "neighbours": {

@@ -3,7 +3,7 @@
 import json
 from bisect.journal import Contents
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
-from bisect.report import EXIT_CODES, Report, as_json, percent, proof_of, rows_of, sentence, verdict_name
+from bisect.report import EXIT_CODES, Report, as_json, percent, proof_of, rows_of, same_code, sentence, verdict_name
 from bisect.report_text import markdown, render
 
 import pytest
@@ -183,3 +183,13 @@ def test_a_throughput_search_counts_pairs_and_shows_ratios():
     assert "97.0 % (2 pairs)" in render(made)
     assert "after 3 pairs of runs" in sentence(made)
     assert as_json(made)["candidates"][2]["throughput_ratio"] == 0.97045
+
+
+def test_equal_commits_are_told():
+    """B29, B30: two dates of one commit were one candidate; a reader who does not know it looks for a difference."""
+    entries = [dict(entry) for entry in ENTRIES]
+    for entry in entries[1:3]:
+        entry["facts"] = {"code": "c" * 40}
+    contents = Contents(header={"command": "torch-nightlies"}, entries=tuple(entries), whole_bytes=0)
+
+    assert same_code(rows_of(contents, found())) == ("2.10.0 is the same commit as its neighbour 2.9.0: one candidate",)
