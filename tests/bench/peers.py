@@ -39,10 +39,10 @@ def rows(*, searches: int, seed: int) -> Iterator[list[str]]:
             yield [PEER, f"N={size} {bad:g}/{good:g}", f"{found['right']}/{searches}", *figures]
 
 
-def environment(directory: Path, peer: str) -> Path:
+def environment(directory: Path, *requirements: str) -> Path:
     """An environment with the peer alone; returns its Python."""
     python = directory / "venv" / "bin" / "python"
-    for arguments in (["venv", str(directory / "venv")], ["pip", "install", "--python", str(python), peer]):
+    for arguments in (["venv", str(directory / "venv")], ["pip", "install", "--python", str(python), *requirements]):
         _checked([uv.program(), "--quiet", *arguments], directory)
     return python
 

@@ -28,7 +28,8 @@ CELLS = [
 LARGE = [(200, 1, 1.0, 0.0)]
 INNOCENT = [(16, 0, 0.0, 0.0), (16, 0, 0.3, 0.3), (16, 0, 1.0, 1.0)]
 HEADER = ["cell", "build cost", "right", "wrong", "runs", "median", "p95", "environments", "beside the ends"]
-PEER, REPEATS = "picire==21.8", (1, 10, 20)
+REPEATS = (1, 10, 20)
+PEER = ("picire==21.8", "setuptools<81")  # it imports pkg_resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,7 +101,7 @@ def peer(*, searches: int, seed: int) -> Iterator[list[str]]:
     yield ["cell", "runs a mix", "right", "wrong", "runs", "environments"]
     script = Path(__file__).with_name("peer_picire.py")
     with tempfile.TemporaryDirectory() as directory:
-        python = environment(Path(directory), PEER)
+        python = environment(Path(directory), *PEER)
         for cell in CELLS:
             for repeats in REPEATS:
                 counted = ask(python, script, Path(directory), [*map(str, (*cell, repeats, searches, seed))])
