@@ -78,7 +78,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("name", metavar="NAME", help="built environment, or the directory of any virtual environment")
     sub = add("diff", _diff, "list how two environments differ, what is likeliest to matter first, and why")
     sub.add_argument("before", metavar="A", help="built environment, or the directory of any virtual environment")
-    sub.add_argument("after", metavar="B")
+    sub.add_argument("after", metavar="B", nargs="?", help="left out: A is compared with the base of its history")
     sub.add_argument("--all", action="store_true", help="also list what has no known way to matter")
     sub = add("base-image", _base_image, "give the container engine the image that environments are built in")
     sub.add_argument("--from", dest="reference", metavar="IMAGE@DIGEST", default="", help="pull it from a registry")
@@ -288,17 +288,26 @@ def _print_verification(name: str, found: verify.Verification) -> None:
 def _diff(arguments: argparse.Namespace, chosen: Settings) -> int:
     from . import diff  # noqa: PLC0415  (a cached environment is to be ready in half a second)
 
-    before, after = (_snapshot(name, chosen) for name in (arguments.before, arguments.after))
+    first, second = arguments.before, arguments.after
+    if second is None:
+        if "+" not in first:
+            raise UsageError(f"{first} has no history to compare with its base", hint="give two environments")
+        first, second = first.partition("+")[0], first
+    before, after = (_snapshot(name, chosen) for name in (first, second))
     found = diff.compare(before, after)
     if arguments.json:
         rows = [asdict(each) for each in found]
         outside = diff.only_outside_packages(found)
         names = {"before": before.name, "after": after.name}
-        return _print_json({"schema": SCHEMA, **names, "packages_equal": outside or not found, "differences": rows})
+        summary = list(diff.summary(found))
+        told = {**names, "packages_equal": outside or not found, "summary": summary, "differences": rows}
+        return _print_json({"schema": SCHEMA, **told})
     shown = [each for each in found if arguments.all or each.weight > diff.PLAIN_WEIGHT]
     print(f"{before.name} -> {after.name}: {len(found)} difference{'' if len(found) == 1 else 's'}")  # noqa: T201
     if diff.only_outside_packages(found):
         print("the Python packages are equal; what differs lies outside them")  # noqa: T201
+    for line in diff.summary(found):
+        print(f"  {line}")  # noqa: T201
     for each in shown:
         change = f"{each.before or '(absent)'} -> {each.after or '(absent)'}"
         print(f"  [{each.weight:3d}] {each.kind} {each.name}: {change}\n        {each.why}")  # noqa: T201

@@ -123,6 +123,7 @@ _MECHANISMS = (
     _mechanism("setuptools|numpy|sympy|filelock|typing-extensions", 30, "torch imports it"),
     _mechanism("cupy.*|jax.*|tensorflow.*|onnxruntime.*", 30, "loads its own CUDA libraries into the process"),
 )
+REACHES_TORCH = 55
 PLAIN_WEIGHT = 5
 _PLAIN = _mechanism(".*", PLAIN_WEIGHT, "no known way to change torch unless the training code imports it")
 _COMPILE_VARIABLES = re.compile(
@@ -170,6 +171,30 @@ def compare(before: Snapshot, after: Snapshot) -> tuple[Difference, ...]:
         *_mappings(Kind.CACHE, before.caches, after.caches, 35, "outlives every uninstall; a run can find it"),
     ]
     return tuple(sorted(found, key=lambda each: (-each.weight, each.kind, each.name)))
+
+
+def summary(differences: Iterable[Difference]) -> tuple[str, ...]:
+    """Five lines that answer what a history did; `none` is an answer too."""
+    found = tuple(differences)
+
+    def listed(kinds: set[Kind], *, least: int = 0, most: int = 8) -> str:
+        wanted = [each for each in found if each.kind in kinds and each.weight >= least]
+        names = [f"{each.name.rpartition('/')[2]} {_change(each)}" for each in wanted]
+        return "; ".join(names[:most]) + (f"; and {len(names) - most} more" if len(names) > most else "") or "none"
+
+    return (
+        f"torch itself: {listed({Kind.TORCH}) if any(each.kind is Kind.TORCH for each in found) else 'unchanged'}",
+        f"kernels replaced by importing torch: {listed({Kind.OVERRIDE})}",
+        f"files owned twice, changed, gone or nobody's: {listed({Kind.FILE, Kind.BYTES, Kind.LIBRARY})}",
+        f"packages that can reach torch: {listed({Kind.PACKAGE}, least=REACHES_TORCH, most=20)}",
+        f"runs at every start, or loaded by torch itself: {listed({Kind.STARTUP, Kind.ENTRY_POINT})}",
+    )
+
+
+def _change(each: Difference) -> str:
+    if not each.before:
+        return f"({each.after})"
+    return f"({each.before} -> {each.after or 'gone'})"
 
 
 def only_outside_packages(differences: Iterable[Difference]) -> bool:

@@ -117,3 +117,17 @@ def test_caches_that_outlive_an_uninstall_have_owners(tmp_path):
     (tmp_path / ".cache" / "tvm-ffi").mkdir(parents=True)
 
     assert snapshot.caches_below(tmp_path) == {".cache/tvm-ffi": snapshot.CACHES[".cache/tvm-ffi"]}
+
+
+def test_the_summary_answers_what_a_history_did_also_when_it_did_nothing():
+    """A line that is missing would read as `none`, or as `not looked at`."""
+    packages = {**CLEAN.packages, "nvidia-cutlass-dsl": "4.5.2", "aiohttp": "3.14"}
+    files = {("doubly_owned", "lib/nvidia/cudnn/lib/libcudnn.so.9"): "nvidia-cudnn-cu12==9.10, nvidia-cudnn-cu13==9.19"}
+
+    nothing = diff.summary(())
+    told = diff.summary(diff.compare(CLEAN, changed(packages=packages, files=files)))
+
+    assert [line.rpartition(": ")[2] for line in nothing] == ["unchanged", "none", "none", "none", "none"]
+    assert told[0] == "torch itself: unchanged"
+    assert "libcudnn.so.9 (doubly_owned (nvidia-cudnn-cu12==9.10" in told[2]
+    assert told[3] == "packages that can reach torch: nvidia-cutlass-dsl (4.5.2)"
