@@ -23,6 +23,8 @@ PURE = {
         "matrix_measure", "matrix_offers",
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
+        "freeze_lines", "packages_belief", "packages_choice", "packages_differences", "packages_report",
+        "packages_room", "packages_step",
     },
     "dflash": {"config", "loss", "masks", "throughput"},
 }  # fmt: skip
