@@ -228,6 +228,7 @@ class TrainResult:
     process: ProcessRecord | None = None
     throughput: ThroughputRecord | None = None
     hang: Mapping[str, object] | None = None
+    error: Mapping[str, object] | None = None
     started_at: float = math.nan
     wall_s: float = math.nan
     argv: tuple[str, ...] = ()

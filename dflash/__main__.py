@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from . import amplify
-from .config import PROFILES, ConfigError, TrainConfig, choose_profile, missing, override
-from .result import Request, ResultFile
+from .config import PROFILES, ConfigError, Machine, TrainConfig, choose_profile, missing, override
+from .result import Request, ResultFile, error_document
 from .workarounds import NAMES as WORKAROUNDS
 from .workarounds import check, environment_of, make
 
@@ -64,38 +64,48 @@ def main(argv: list[str]) -> int:
         return REFUSED
 
 
-def _assignments(args: argparse.Namespace) -> list[str]:
+def _configure(name: str, request: Request, args: argparse.Namespace) -> TrainConfig:
+    """The profile of that name with what the command line changes."""
     flags = {"num_drafters": args.threads, "steps": args.steps, "seed": args.seed, "deadline_s": args.deadline_s}
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
+    config = amplify.configure(PROFILES[name]) if request.amplify else PROFILES[name]
     if args.steps is not None:
-        given.append(f"warmup_steps={min(TrainConfig().warmup_steps, args.steps - 1)}")
-    return given + args.assignments
+        given.append(f"warmup_steps={min(config.warmup_steps, args.steps - 1)}")
+    return override(config, given + args.assignments)
 
 
 def _train(request: Request, args: argparse.Namespace) -> int:
     # Refuse what can be refused, and leave a first result, before the slow and fallible import of torch.
-    name = request.profile if request.profile != "auto" else "smoke"
-    if name not in PROFILES:
-        raise ConfigError(f"unknown profile {name!r}", hint=f"choose one of {', '.join([*PROFILES, 'auto'])}")
-    override(PROFILES[name], _assignments(args))
+    name = choose_profile("smoke" if request.profile == "auto" else request.profile, Machine())
+    config = _configure(name, request, args)
     check(request.workaround)
     os.environ.update(environment_of(request.workaround))
     request.output.parent.mkdir(parents=True, exist_ok=True)
-    result = ResultFile(request, PROFILES[name], clock=time.time())
+    result = ResultFile(request, config, clock=time.time())
     result.write("importing")
+    try:
+        return _run(request, args, result)
+    except ConfigError as error:
+        result.write("refused", error=error_document(error))
+        raise
+    except Exception as error:
+        result.write("failed", error=error_document(error))
+        raise
+
+
+def _run(request: Request, args: argparse.Namespace, result: ResultFile) -> int:
     from . import machine  # noqa: PLC0415 - imports torch
     from .train import Run  # noqa: PLC0415
 
     here = machine.look()
     name = choose_profile(request.profile, here)
-    config = override(amplify.configure(PROFILES[name]) if request.amplify else PROFILES[name], _assignments(args))
     workaround = make(request.workaround)
-    config = workaround.configure(config)
+    config = workaround.configure(_configure(name, request, args))
+    result.configure(name, config)
     if lacking := missing(config, here, force=request.force):
         raise ConfigError(
             f"profile {name} does not fit this machine: {'; '.join(lacking)}", hint="choose --profile auto"
         )
-    result.configure(name, config)
     if refusal := workaround.refusal(config):
         result.write("refused", workaround=workaround.document() | {"refusal": refusal})
         raise ConfigError(f"workaround {request.workaround} cannot be used: {refusal}", hint="choose another one")

@@ -12,6 +12,7 @@ import math
 import os
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -102,6 +103,7 @@ def initial_document(request: Request, config: TrainConfig, *, started_at: float
         "process": None,
         "throughput": None,
         "hang": None,
+        "error": None,
     }
 
 
@@ -113,6 +115,15 @@ def thread_document(worker: WorkerRecord) -> dict[str, Any]:
     )
     document = {name: getattr(worker, name) for name in names.split()}
     return document | {"exceptions": [dataclasses.asdict(failure) for failure in worker.failures]}
+
+
+def error_document(error: Exception) -> dict[str, str]:
+    """An exception of the main thread, which ended the run before its threads could report."""
+    return {
+        "type": type(error).__name__,
+        "message": str(error),
+        "traceback": "".join(traceback.format_exception(error)),
+    }
 
 
 def replicas_document(workers: Sequence[WorkerRecord], group_sizes: Sequence[int]) -> dict[str, Any]:

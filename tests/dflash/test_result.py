@@ -77,12 +77,26 @@ def test_a_run_writes_every_key_of_the_golden_file_and_no_other(tmp_path):
 )
 def test_what_cannot_run_is_refused_with_a_hint(tmp_path, argv, named):
     """A profile would silently run as a smaller one, or end in a stack trace."""
-    found, _ = _dflash(tmp_path, *argv)
+    found, result = _dflash(tmp_path, *argv)
 
     assert found.returncode == 2
+    assert result is None or (result["phase"], result["error"]["type"]) == ("refused", "ConfigError")
     assert named in found.stderr
     assert "hint: " in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_what_breaks_before_the_threads_start_is_in_the_result(tmp_path):
+    """A broken import would leave an empty result that looks like a killed run."""
+    found, result = _dflash(tmp_path, "--profile", "smoke", "--import", "no_such_package")
+
+    assert found.returncode == 1
+    assert (result["finished"], result["phase"]) == (False, "failed")
+    assert (result["error"]["type"], result["error"]["message"]) == (
+        "ModuleNotFoundError",
+        "No module named 'no_such_package'",
+    )
+    assert "no_such_package" in found.stderr
 
 
 def test_a_hang_exits_with_its_own_code_and_leaves_every_stack(tmp_path):
