@@ -48,12 +48,10 @@ def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Findin
     match = first_match(head.replace("\n", " ")[:4000])
     step = "?" if failure.step is None else failure.step
     where = f"{thread.name} at step {step} ({failure.phase or 'unknown phase'})"
-    flag = "" if failure.fx_flag is None else f", FX flag {'set' if failure.fx_flag else 'clear'}"
-    tracing = [f"{other.thread} was tracing" for other in failure.neighbours if other.tracing]
     frames = tuple(
         line.strip().split('"')[1] for line in failure.traceback.splitlines() if line.strip().startswith('File "')
     )
-    text = f"{where}: {head}{', '.join([flag, *tracing])}"
+    text = f"{where}: {head}{_circumstance(failure)}"
     if match is None:
         return Finding(
             outcome=Outcome.parse("unknown"), role=Role.WRAPPER, position=position, text=text, detail="exception",
@@ -66,6 +64,12 @@ def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Findin
         advice=signature.advice, conclusion=signature.conclusion, thread=thread.name, names=tuple(names.items()),
         frames=frames,
     )  # fmt: skip
+
+
+def _circumstance(failure: Failure) -> str:
+    notes = [] if failure.fx_flag is None else [f"FX flag {'set' if failure.fx_flag else 'clear'}"]
+    notes += [f"{other.thread} was tracing" for other in failure.neighbours if other.tracing]
+    return f" [{', '.join(notes)}]" if notes else ""
 
 
 def _hang(result: TrainResult) -> Iterator[Finding]:

@@ -81,6 +81,27 @@ def test_the_control_and_the_number_of_threads_decide_what_is_a_race(control, nu
     assert judged(train(threads), returncode=1, control=control)[0] == expected
 
 
+def test_the_thread_that_traced_meanwhile_is_named_with_the_state_of_the_flag():
+    """The report would say what happened and not who did it."""
+    record = json.loads((GOLDEN / "train.json").read_text())
+    failure = record["threads"][1]["exceptions"][0]
+    failure["neighbours"] = [{"thread": "drafter-0", "phase": "forward", "step": 2, "tracing": True}]
+
+    _, _, found = judged(parse_train(json.dumps(record)), returncode=1)
+
+    assert "[FX flag set, drafter-0 was tracing]" in found.evidence[0]
+
+
+def test_any_failure_of_the_build_is_a_question_of_its_own():
+    """A search for whatever breaks would count a broken import, or miss a crash."""
+    crashed = classify(Evidence(log="", returncode=-11))
+    broken = classify(Evidence(log="ImportError: libx.so: undefined symbol: y", returncode=1))
+
+    assert conclude(crashed, None) is Conclusion.BAD
+    assert conclude(broken, None) is Conclusion.SKIP
+    assert conclude(classify(Evidence(result=train(HEALTHY), returncode=0)), None) is Conclusion.GOOD
+
+
 def test_several_failures_are_all_reported_first_cause_first():
     """The second kind of failure would be lost."""
     threads = [
