@@ -21,9 +21,9 @@ from statistics import median
 from typing import TYPE_CHECKING, TypeAlias
 
 from .intervals import allowed_rate, clean_runs_needed, clopper_pearson
-from .matrix import DEGRADED, EXTERNAL, Cell, CellRun, Rules, State, outcome_name
+from .matrix import DEGRADED, Cell, CellRun, Rules, State, outcome_name
+from .matrix_notes import notes_on, peak_of
 from .matrix_throughput import (
-    MIN_STEADY_STEPS,
     Noise,
     Ratio,
     Stalls,
@@ -40,8 +40,6 @@ STALL_SHARE = 0.25
 """Share of the steady time in stalls, above the baseline's, from which a cell is degraded."""
 LONG_RUN = 30
 """Steady steps a thread from which the baseline's own stalls are degradation, not a short run's last compilations."""
-CONFOUNDERS = ("attention", "backend", "dtype", "native_overrides", "threads", "warmed_in_main")
-"""Facts of a run that explain a difference in throughput without any difference in torch."""
 
 Machine: TypeAlias = tuple[str, str, str, str]
 
@@ -195,9 +193,9 @@ def _assess_cell(
         ktok_s=_median(run.ktok_s for run in telling if not run.is_failure),
         warmup_s=_median(run.warmup_s for run in telling),
         compile_s=_median(run.compile_s for run in telling),
-        peak_bytes=max((run.peak_bytes for run in telling if run.peak_bytes), default=None),
+        peak_bytes=peak_of(cell),
         unblock=cell.stop.unblock if cell.stop is not None else "",
-        notes=_notes(cell, baseline),
+        notes=notes_on(cell, baseline),
         is_settled=_is_settled(cell, ratio, rules, is_baseline=is_baseline),
     )
 
@@ -253,30 +251,6 @@ def _stalled(cell: Cell) -> tuple[float, Stalls | None]:
     shares = [stalls.share if stalls is not None else 0.0 for stalls in found]
     worst = max((stalls for stalls in found if stalls is not None), key=lambda stalls: stalls.share, default=None)
     return (median(shares) if shares else 0.0), worst
-
-
-def _notes(cell: Cell, baseline: Cell | None) -> tuple[str, ...]:
-    notes = [
-        f"{count} run(s) ended by something outside the build, not counted: {outcome}"
-        for outcome, count in Counter(run.outcome for run in cell.runs if run.name in EXTERNAL).items()
-    ]
-    notes += [f"beside it: {text}" for text in dict.fromkeys(text for run in cell.runs for text in run.secondary)]
-    short = [run for run in cell.telling if not run.is_failure and run.traces and steady_steps(run) < MIN_STEADY_STEPS]
-    if short:
-        notes.append(f"too few steps after warm-up for a rate in {short[0].run}")
-    return (*notes, *_confounders(cell, baseline))
-
-
-def _confounders(cell: Cell, baseline: Cell | None) -> list[str]:
-    if baseline is None or baseline.key == cell.key or not cell.telling or not baseline.telling:
-        return []
-    here, there = dict(cell.telling[-1].facts), dict(baseline.telling[-1].facts)
-    return [
-        f"{name} differs from the baseline ({there[name] or 'none'} -> {here[name] or 'none'}): "
-        "throughput is not torch's alone"
-        for name in CONFOUNDERS
-        if name in here and name in there and here[name] != there[name]
-    ]
 
 
 def _is_settled(cell: Cell, ratio: Ratio | None, rules: Rules, *, is_baseline: bool) -> bool:

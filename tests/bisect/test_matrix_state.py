@@ -194,6 +194,19 @@ def test_warm_up_and_compile_time_are_columns_of_their_own():
     assert after.compile_s == 1.6
 
 
+def test_memory_is_a_question_of_its_own():
+    """Peak memory grew at another date than the step time; one verdict would hide one of the two (E19)."""
+    old, new = session({"cu128": 10.0, "cu130": 10.0}, rounds=4, noise=0.005)
+    old = replace(old, runs=tuple(replace(run, peak_bytes=50380 * 2**20) for run in old.runs))
+    new = replace(new, runs=tuple(replace(run, peak_bytes=52129 * 2**20) for run in new.runs))
+
+    before, after = assess((old, new), Rules()).assessments
+
+    assert after.state is State.OK
+    assert "peak memory +3.5% against the baseline" in after.notes
+    assert before.notes == ()
+
+
 def test_too_few_steps_after_warm_up_are_said():
     """A rate over the compilation of three steps would be printed as throughput (E13)."""
     plain = cell(outcomes=[OK])
