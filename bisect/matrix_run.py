@@ -24,6 +24,7 @@ from .matrix_report import HazardAnswer
 from .matrix_schedule import Choice, expected_seconds, next_choice, plan
 from .matrix_state import assess
 from .matrix_store import HazardRun, MatrixDirectory
+from .model import OutcomeName
 from .probe import RunKind, RunRecord, RunRequest, run_once
 from .result import ResultError, parse_hazards
 
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from .matrix_axes import Axes, Budget
     from .probe import Environment
 
+ASKS_FOR_CONTROL = RACES | {OutcomeName.NESTED_FX, OutcomeName.COMPILE_ERROR, OutcomeName.CHECKPOINT_MISMATCH}
+"""Failures whose meaning depends on whether one thread alone shows them too."""
 REFUSED = 2
 """The benchmark's exit code for an option or a profile that this machine cannot run."""
 
@@ -174,9 +177,9 @@ class MatrixRun:
         self.say(self._line(choice, run))
 
     def _judged(self, key: CellKey, built: Environment, record: RunRecord) -> CellRun:
-        """A race is called one only beside the same run with one thread, made once in each environment."""
+        """What is a race with several threads only, is called one beside a run with one, made once an environment."""
         found = classify_train(record, threads=None)
-        if {found.outcome.name, *(outcome.name for outcome in found.secondary)} & RACES:
+        if {found.outcome.name, *(outcome.name for outcome in found.secondary)} & ASKS_FOR_CONTROL:
             found = classify_train(record, threads=None, control=self._control(key, built))
         return cell_run(
             key,

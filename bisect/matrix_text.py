@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
@@ -23,6 +24,7 @@ RATE_MEANING = (
     "failures: failures of telling runs; failure rate: what these runs leave possible (95 %, exact binomial; after no "
     "failure an upper bound)"
 )
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _HEADERS = (
     "environment",
     "workaround",
@@ -46,7 +48,7 @@ def terminal(report: Report) -> str:
     blocks += [_hazards(report, "simple")] if report.hazards else []
     blocks += [_changes(report, "simple")] if report.old else []
     blocks += [f"Left to run: {report.origin.left}"] if report.origin.left else []
-    return "\n\n".join(blocks) + "\n"
+    return _printable("\n\n".join(blocks)) + "\n"
 
 
 def markdown(report: Report) -> str:
@@ -68,7 +70,7 @@ def markdown(report: Report) -> str:
         "## Reproduce with",
         f"    {report.origin.command}",
     ]
-    return "\n\n".join(blocks) + "\n"
+    return _printable("\n\n".join(blocks)) + "\n"
 
 
 def hazard_environments(report: Report) -> dict[str, str]:
@@ -268,6 +270,11 @@ def _short(text: str) -> str:
     """At most 52 characters on one line: the whole of it is in the other reports."""
     flat = " ".join(text.split())
     return flat if len(flat) <= 52 else f"{flat[:50]}.."
+
+
+def _printable(text: str) -> str:
+    """Escape codes in somebody's log line must not move a cursor or change a colour here."""
+    return _CONTROL.sub("?", text)
 
 
 def _bullets(title: str, items: Sequence[str]) -> str:

@@ -103,6 +103,16 @@ def test_markdown_neutralises_markup_in_log_lines():
     assert {line.replace("\\|", "").count("|") for line in rows} == {5, 13}
 
 
+@pytest.mark.parametrize("render", [terminal, markdown])
+def test_escape_codes_of_a_log_line_reach_no_terminal(render):
+    """A crashed run's output would repaint the reader's screen, or hide a row."""
+    text = render(hostile_report())
+
+    assert "\x1b" not in text
+    assert "\x00" not in text
+    assert "?[31m" in text.replace("\\", "")
+
+
 def test_junit_counts_failures_and_skips_what_was_not_tested():
     """A dashboard would show an untested cell as passed."""
     root = ET.fromstring(junit(sample()).split("\n", 1)[1])
