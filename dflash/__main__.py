@@ -13,8 +13,10 @@ import time
 from pathlib import Path
 
 from . import amplify
-from .config import PROFILES, ConfigError, Machine, TrainConfig, choose_profile, missing, override
+from .config import ConfigError, TrainConfig, override
+from .profiles import PROFILES, choose_profile
 from .result import Request, ResultFile, error_document
+from .sizes import Machine, missing
 from .workarounds import NAMES as WORKAROUNDS
 from .workarounds import check, environment_of, make
 

@@ -19,9 +19,10 @@ import torch
 
 from . import compat
 from .attention import DenseAttention, FlexAttention
-from .config import SMOKE, override
+from .config import override
 from .data import Batch, make_sample, sample_anchors
 from .model import make_drafter, make_target
+from .profiles import SMOKE
 from .replicas import MasterAdamW
 from .result import write_atomically
 from .threads import Worker

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from . import compat
-from .config import Machine
+from .sizes import Machine
 
 VARIABLES = re.compile(
     r"^(OMP_|MKL_|TORCH|PYTORCH|TRITON_|INDUCTOR|CUDA|NCCL_|LD_LIBRARY_PATH$|LD_PRELOAD$|PYTHON(PATH|SAFEPATH|HOME)$)"

@@ -24,6 +24,7 @@ from torch.nn.functional import linear, silu
 from torch.utils.checkpoint import checkpoint
 
 from .attention import CausalAttention
+from .data import successors
 from .masks import full_mask, sliding_mask
 
 if TYPE_CHECKING:
@@ -193,13 +194,15 @@ def build_masks(
 
 
 def initialise(module: nn.Module, *, seed: int, scale: float = 0.02) -> None:
-    """Normal weights from a generator of their own: the global one belongs to all threads."""
+    """Normal matrices and norms of one, from a generator of their own: the global one belongs to all threads."""
     device = next(module.parameters()).device
     generator = torch.Generator(device=device).manual_seed(seed)
     with torch.no_grad():
         for parameter in module.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0.0, scale, generator=generator)
+            else:
+                parameter.fill_(1.0)
 
 
 def make_target(config: TrainConfig, device: str) -> Target:
@@ -208,26 +211,28 @@ def make_target(config: TrainConfig, device: str) -> Target:
     Embedding rows are random and nearly orthogonal and the layers add little, so the head row equal to the
     embedding of t makes t's successor the likeliest: a real forward pass with a known deterministic language.
     """
-    from .data import successors  # noqa: PLC0415 - data builds batches of the model's tensors
-
-    with torch.device(device):
-        target = Target(config)
+    with torch.device("meta"):  # a large model would not fit in fp32 first
+        target = Target(config).to(_dtype(config))
+    target.to_empty(device=device)
     initialise(target, seed=config.seed)
     following = torch.tensor(successors(config.vocab_size, seed=config.seed), device=device)
     with torch.no_grad():
         target.embed.weight.mul_(50.0 / math.sqrt(config.hidden_size))
         target.head.weight[following] = target.embed.weight * math.sqrt(config.hidden_size) / 4
         target.head.weight[config.mask_token] = 0.0  # nobody ever says the mask token
-    return target.to(_dtype(config)).requires_grad_(requires_grad=False).eval()
+    return target.requires_grad_(requires_grad=False).eval()
 
 
 def make_drafter(config: TrainConfig, target: Target, device: str) -> Drafter:
     """A replica on `device`; every replica of a run starts from the same weights."""
     embed_VM, head_VM = (table.detach().to(device) for table in (target.embed.weight, target.head.weight))
-    with torch.device(device):
-        drafter = Drafter(config, embed_VM=embed_VM, head_VM=head_VM)
+    with torch.device("meta"):
+        nothing = torch.empty(0, config.hidden_size)
+        drafter = Drafter(config, embed_VM=nothing, head_VM=nothing).to(_dtype(config))
+    drafter.to_empty(device=device)
+    drafter.embed_VM, drafter.head_VM = embed_VM, head_VM
     initialise(drafter, seed=config.seed + 1)
-    return drafter.to(_dtype(config))
+    return drafter
 
 
 def _dtype(config: TrainConfig) -> torch.dtype:

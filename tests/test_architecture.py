@@ -26,7 +26,7 @@ PURE = {
         "freeze_lines", "packages_belief", "packages_choice", "packages_differences", "packages_report",
         "packages_room", "packages_step",
     },
-    "dflash": {"config", "loss", "masks", "throughput"},
+    "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip
 EFFECTS = {"subprocess", "socket", "urllib.request", "http.client", "requests", "time", "tempfile", "shutil"}
 SUBPROCESS_DOORS = {"envs/process.py"}

@@ -11,7 +11,7 @@ import torch
 
 from .. import compat, machine
 from ..attention import DenseAttention
-from ..config import GIB, dense_bytes, device_bytes
+from ..sizes import GIB, dense_bytes, device_bytes
 from .base import CRASH_HAZARDS, Workaround
 
 if TYPE_CHECKING:

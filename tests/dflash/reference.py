@@ -6,8 +6,9 @@ import numpy as np
 import torch
 
 from dflash.attention import DenseAttention
-from dflash.config import SMOKE, override
+from dflash.config import override
 from dflash.model import block_tokens, build_masks, make_drafter, make_target, positions
+from dflash.profiles import SMOKE
 
 TINY = override(
     SMOKE,

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from dflash import amplify
-from dflash.config import SMOKE
+from dflash.profiles import SMOKE
 from dflash.result import Request, ResultFile
 from dflash.train import Run
 from dflash.workarounds.base import Workaround

@@ -6,22 +6,9 @@ import dataclasses
 
 import pytest
 
-from dflash.config import (
-    GIB,
-    GPU1,
-    NODE8,
-    NODE8_27B,
-    PROFILES,
-    SMOKE,
-    ConfigError,
-    Machine,
-    choose_profile,
-    dense_score_bytes,
-    missing,
-    override,
-    spread_layers,
-    validated,
-)
+from dflash.config import ConfigError, override, spread_layers, validated
+from dflash.profiles import GPU1, NODE8, NODE8_27B, PROFILES, SMOKE, choose_profile
+from dflash.sizes import GIB, Machine, dense_score_bytes, missing
 
 H200 = 141 * 10**9
 

@@ -7,8 +7,9 @@ import threading
 import pytest
 import torch
 
-from dflash.config import SMOKE, override
+from dflash.config import override
 from dflash.data import Batch, Feed, FeedEndedError, make_sample, sample_anchors, serve, successors
+from dflash.profiles import SMOKE
 
 pytestmark = pytest.mark.torch
 

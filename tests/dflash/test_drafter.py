@@ -8,8 +8,9 @@ import pytest
 import torch
 
 from dflash.attention import CausalAttention, DenseAttention, FlexAttention
-from dflash.config import NODE8, NODE8_27B, drafter_parameters, target_parameters
 from dflash.model import Drafter, Layer, Target, initialise, rotary
+from dflash.profiles import NODE8, NODE8_27B
+from dflash.sizes import drafter_parameters, target_parameters
 
 from .reference import TINY, Toy
 

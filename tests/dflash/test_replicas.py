@@ -7,7 +7,8 @@ import threading
 import pytest
 import torch
 
-from dflash.config import SMOKE, override
+from dflash.config import override
+from dflash.profiles import SMOKE
 from dflash.replicas import Averager, MasterAdamW, learning_rate, mean_in_place
 
 from .reference import Toy

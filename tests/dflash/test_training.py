@@ -10,10 +10,11 @@ import torch
 
 from dflash import compat
 from dflash.attention import DenseAttention, FlexAttention
-from dflash.config import SMOKE, override
+from dflash.config import override
 from dflash.data import Batch, make_sample, sample_anchors
 from dflash.decode import greedy, speculate
 from dflash.model import make_drafter, make_target
+from dflash.profiles import SMOKE
 from dflash.replicas import MasterAdamW
 from dflash.result import Request, ResultFile
 from dflash.threads import Worker

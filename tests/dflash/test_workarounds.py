@@ -17,8 +17,10 @@ import torch
 import torch.fx._symbolic_trace as symbolic_trace
 
 from dflash import compat
-from dflash.config import SMOKE, ConfigError, dense_bytes, dense_score_bytes
+from dflash.config import ConfigError
+from dflash.profiles import SMOKE
 from dflash.result import Request, ResultFile
+from dflash.sizes import dense_bytes, dense_score_bytes
 from dflash.train import Run
 from dflash.workarounds import NAMES, check, environment_of, make
 from dflash.workarounds.base import CRASH_HAZARDS, FLAG_HAZARDS
