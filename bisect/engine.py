@@ -44,7 +44,7 @@ ALIKE_RUNS = 5
 """Runs that each endpoint needs before both can be said to behave alike."""
 DOUBT_AFTER = 50
 """Runs after which a search that still doubts that anything changes asks its endpoints again."""
-DOUBT = 0.2
+DOUBT = 0.1
 ENDPOINT_BUDGET = 100
 """Runs of both endpoints together, or half as many again in all, after which a search in doubt ends."""
 NOTHING_CERTAIN = 0.6

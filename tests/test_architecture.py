@@ -24,7 +24,7 @@ PURE = {
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
         "freeze_lines", "packages_belief", "packages_choice", "packages_differences", "packages_report",
-        "packages_room", "packages_step",
+        "packages_room", "packages_step", "choose", "information", "islands", "lineup", "neighbours", "speed_posterior",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip

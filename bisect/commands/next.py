@@ -1,12 +1,14 @@
 """`python -m bisect next`: one step of a search whose runs somebody else makes.
 
 Reads the problem and the observations from a JSON file, prints the next probe or the verdict. Everything the file
-may hold is checked here, by name, before the engine sees it.
+may hold is checked here, by name, before the engine sees it. An observation is `["id", "bad"]`, or for a loss of
+throughput `["id", 0.953]`: the candidate's as a fraction of the good endpoint's, from two runs one after the other.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, TextIO, assert_never
 
 from envs.errors import UsageError
 
+from .. import throughput
 from ..engine import next_step
 from ..model import (
     Conclusion,
@@ -64,7 +67,8 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
     """Print the next step; 3 when an endpoint contradicts the claim, 4 when the search ended unsettled."""
     question = parse(_read(args.problem))
     workers = question.workers if args.workers is None else _positive(args.workers, "--workers")
-    step = next_step(question.problem, question.observations, workers=workers, pending=question.pending)
+    decide = throughput.next_step if any(seen.value is not None for seen in question.observations) else next_step
+    step = decide(question.problem, question.observations, workers=workers, pending=question.pending)
     print(json.dumps(as_json(step), indent=2) if args.json else as_text(step), file=stdout)
     return exit_code(step)
 
@@ -99,7 +103,7 @@ def parse(text: str) -> Question:
         raise UsageError(f"good and bad are the same candidate {data['good']!r}", hint="a search needs two endpoints")
     return Question(
         problem=_problem(data, candidates),
-        observations=tuple(_observation(entry, candidates) for entry in _list(data["observations"], "observations")),
+        observations=_observations(_list(data["observations"], "observations"), candidates),
         workers=_positive(data.get("workers", 1), "workers"),
         pending=_known(_names(data.get("pending", []), "pending"), candidates, "pending candidate"),
     )
@@ -121,14 +125,29 @@ def _problem(data: Mapping[str, object], candidates: tuple[str, ...]) -> Problem
     )
 
 
+def _observations(entries: list[object], candidates: tuple[str, ...]) -> tuple[Observation, ...]:
+    observations = tuple(_observation(entry, candidates) for entry in entries)
+    told = [seen for seen in observations if seen.conclusion is not Conclusion.SKIP]
+    if len({seen.value is None for seen in told}) > 1:
+        raise UsageError(
+            "some observations are verdicts and some are throughput ratios", hint="ask one question at a time"
+        )
+    return observations
+
+
 def _observation(entry: object, candidates: tuple[str, ...]) -> Observation:
     match entry:
         case [str() as candidate, str() as word] if word in _WORDS:
             _known((candidate,), candidates, "observed candidate")
             return Observation(candidate=candidate, conclusion=_WORDS[word])
+        case [str() as candidate, int() | float() as ratio] if not isinstance(ratio, bool):
+            _known((candidate,), candidates, "observed candidate")
+            value = math.log(_number(ratio, f"throughput ratio of {candidate!r}", low=0.0, high=float("inf")))
+            return Observation(candidate=candidate, conclusion=Conclusion.GOOD, value=value)
         case [str() as candidate, word]:
             raise UsageError(
-                f"observation of {candidate!r} says {word!r}", hint=f"a verdict is one of {', '.join(_WORDS)}"
+                f"observation of {candidate!r} says {word!r}",
+                hint=f"a verdict is one of {', '.join(_WORDS)}, or the throughput as a fraction of the good endpoint's",
             )
         case _:
             raise UsageError(f"not an observation: {entry!r}", hint='an observation is ["candidate", "good"]')

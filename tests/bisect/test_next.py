@@ -108,6 +108,18 @@ def test_stdin_is_read_for_a_dash(monkeypatch, capsys):
     assert json.loads(capsys.readouterr().out)["step"] == "probe"
 
 
+def test_throughput_ratios_are_searched_as_throughput(capsys, tmp_path):
+    """A loss measured by hand could not be searched by hand."""
+    ratios = {"d1": (1.001, 0.999, 1.0), "d2": (1.0, 0.998), "d3": (0.951, 0.949, 0.95), "d5": (0.95, 0.951, 0.949)}
+    observations = [[name, ratio] for name, values in ratios.items() for ratio in values] + [["d4", "skip"]]
+    code, output = _run({**DATA, "observations": observations}, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert code == 0
+    assert (step["step"], step["last_good"], step["first_bad"]) == ("found", "d2", "d3")
+    assert "-5.0 %" in step["notes"][0]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -122,6 +134,9 @@ def test_stdin_is_read_for_a_dash(monkeypatch, capsys):
         pytest.param({"observations": [["d9", "bad"]]}, "'d9'", id="observation of an unknown one"),
         pytest.param({"observations": [["d1", "ugly"]]}, "'ugly'", id="unknown verdict"),
         pytest.param({"observations": [["d1", "retry"]]}, "'retry'", id="a verdict that is none"),
+        pytest.param({"observations": [["d1", 0.0]]}, "throughput ratio of 'd1' is 0.0", id="no throughput"),
+        pytest.param({"observations": [["d1", True]]}, "says True", id="a truth value"),
+        pytest.param({"observations": [["d1", "good"], ["d5", 0.9]]}, "some are throughput ratios", id="mixed"),
         pytest.param({"observations": ["d1"]}, "not an observation", id="observation is no pair"),
         pytest.param({"confidence": 1.5}, "confidence is 1.5", id="confidence"),
         pytest.param({"confidence": "high"}, "confidence is 'high'", id="confidence is no number"),
