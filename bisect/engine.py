@@ -71,7 +71,13 @@ def next_step(
         pending: candidates whose runs are under way elsewhere, so that their answers are not asked for twice.
     """
     line = lineup(problem, observations)
-    state = _State(problem=problem, line=line, belief=infer(line), runs=len(observations))
+    state = _State(
+        problem=problem,
+        line=line,
+        belief=infer(line),
+        runs=len(observations),
+        pending=tuple(line.positions(pending)),
+    )
     return (
         _equal_ends(state)
         or _endpoint(state, workers)
@@ -80,7 +86,7 @@ def next_step(
         or _not_yet_seen(state, workers)
         or _claim(state, workers)
         or _out_of_runs(state)
-        or _most_informative(state, workers, pending)
+        or _most_informative(state, workers)
     )
 
 
@@ -96,12 +102,13 @@ def useless(problem: Problem, observations: Sequence[Observation], pending: Sequ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """A search at one moment: the problem, what was seen, and what it says."""
+    """A search at one moment: the problem, what was seen, what it says, and the positions being run."""
 
     problem: Problem
     line: Lineup
     belief: Belief
     runs: int
+    pending: tuple[int, ...]
 
     @property
     def posterior(self) -> Posterior:
@@ -136,7 +143,8 @@ def _endpoint(state: _State, workers: int) -> Step | None:
                 f"{line.skips[position]} tries, so nothing is known about this end",
                 posterior=state.posterior,
             )
-    due = [end for end in (line.bad_end, line.good_end) for _ in range(ENDPOINT_RUNS - int(line.runs[end]))]
+    under_way = {end: int(line.runs[end]) + state.pending.count(end) for end in (line.bad_end, line.good_end)}
+    due = [end for end, runs in under_way.items() for _ in range(ENDPOINT_RUNS - runs)]
     if not due or state.runs >= state.problem.max_runs:
         return None
     return state.probe(due[:workers], "endpoints are checked first, more than once")
@@ -253,6 +261,6 @@ def _out_of_runs(state: _State) -> Exhausted | None:
     )
 
 
-def _most_informative(state: _State, workers: int, pending: Sequence[str]) -> Probe:
-    positions = choose(state.line, state.belief, state.problem, workers=workers, pending=state.line.positions(pending))
+def _most_informative(state: _State, workers: int) -> Probe:
+    positions = choose(state.line, state.belief, state.problem, workers=workers, pending=state.pending)
     return state.probe(positions, "the most information per cost")

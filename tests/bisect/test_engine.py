@@ -243,6 +243,15 @@ def test_probes_under_way_are_not_asked_again():
     assert next_step(problem(65), observations, pending=busy).candidate not in busy
 
 
+def test_endpoint_runs_under_way_are_counted():
+    """Four free workers would each ask for the same two runs of an endpoint."""
+    first = next_step(problem(9), [], workers=2)
+    second = next_step(problem(9), [], workers=2, pending=(first.candidate, *first.also))
+
+    assert (first.candidate, *first.also) == ("c8", "c8")
+    assert (second.candidate, *second.also) == ("c0", "c0")
+
+
 def test_runs_that_can_no_longer_tell_anything_may_be_cancelled():
     """Jobs would hold nodes for candidates far from where the change must be, or after the verdict."""
     observations = seen("c0:gggg c64:bbbb c40:bbbb c24:gggg")
