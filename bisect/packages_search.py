@@ -6,7 +6,7 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.errors import CannotBuildError, CannotRunError
 
@@ -17,15 +17,25 @@ from .packages import ProbeSet, SetObservation, SetProblem, next_set
 from .packages_differences import Item, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from .driver import BuildFacts, Finding
-    from .executor import LocalRunner
     from .journal import Journal
     from .packages import ItemSet, SetStep
     from .probe import RunRequest
 
 GOOD, BAD = "good", "bad"
+
+
+class MixRunner(Protocol):
+    """The effects of a search: `executor.LocalRunner`, or a fake. `request` is what the next run runs."""
+
+    request: RunRequest
+    directory: Path
+
+    def build(self, candidate: str) -> BuildFacts: ...
+    def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]: ...
+    def recover(self, candidate: str, run: str) -> Finding | None: ...
 
 
 def mix_name(mix: ItemSet, problem: SetProblem) -> str:
@@ -87,7 +97,7 @@ class SetSearch:
     problem: SetProblem
     items: tuple[Item, ...]
     journal: Journal
-    runner: LocalRunner
+    runner: MixRunner
     request: RunRequest
     mixes: dict[str, ItemSet]
     show: Callable[[str], None]

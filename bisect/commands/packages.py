@@ -10,6 +10,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+
 from envs import settings, spec
 from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
@@ -19,7 +21,7 @@ from .. import packages_report as reports
 from ..executor import LocalRunner
 from ..files import make_run_directory, refuse_used, write_atomically
 from ..journal import FILE_NAME, Journal
-from ..packages_differences import Facts, families, items, needs, warnings
+from ..packages_differences import families, items, needs, warnings
 from ..packages_outcome import report_of
 from ..packages_search import BAD, GOOD, SetSearch, problem_of
 from ..packages_sides import Mixer, read_side, requirements_in
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
 
 KIND = "packages"
 TAKES_REST = True
-OWN = ("good_env", "bad_env", "bad_cache", "bad_pth", "imports")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,18 +76,28 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     good, bad = _sides(args, here, say)
     if args.dry_run:
         return _dry_run(args, good, bad, stdout=stdout)
-    directory = Path(args.out) if args.out else default_run_directory(KIND)
-    journal = _journal(directory.absolute(), args, request)
+    directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
+    journal = _journal(directory, args, request)
     try:
-        _search(journal, request, (good, bad), here, say)
+        with _only_one(directory):
+            _search(journal, request, (good, bad), here, say)
     finally:
         journal.close()
-    report = report_of(directory.absolute())
+    report = report_of(directory)
     text = json.dumps(reports.as_json(report), indent=1)
     write_atomically(directory / "verdict.json", text)
     write_atomically(directory / "report.md", reports.markdown(report))
     print(text if args.json else reports.render(report), file=stdout)
     return EXIT_CODES[reports.verdict_name(report.step)]
+
+
+def _only_one(directory: Path) -> FileLock:
+    lock = FileLock(directory / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is searching in {directory}", hint="wait for it, or stop it") from None
+    return lock
 
 
 def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str], None]) -> tuple[Side, Side]:
@@ -184,39 +195,18 @@ def _search(
     here: settings.Settings,
     say: Callable[[str], None],
 ) -> None:
-    """Build both ends, plan, and run the loop; the journal says the rest."""
-    good, bad = sides
-    plan = journal.contents.of("plan")[-1] if journal.contents.of("plan") else None
-    found = items(good.facts, bad.facts)
-    mixer = Mixer(good=good, bad=bad, items=found, settings=here)
-    everything: ItemSet = frozenset(item.id for item in found)
-    mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: everything}
-    if plan is None:
-        built = {name: build(mixer.definition(mix, name), here, report=say) for name, mix in mixes.items()}
-        ends = [
-            replace(side.facts, requires=side.facts.requires or requirements_in(built[name].path / "venv"))
-            for side, name in ((good, GOOD), (bad, BAD))
-        ]
-        plan = journal.append("plan", **_plan(request, sides, ends[0], ends[1]))
-    question, directory = request.question, journal.path.parent
-    race = question.kind is RunKind.TRAIN and question.threads != 1 and not request.identity.get("no_control", False)
-    runner = LocalRunner(
-        names=(GOOD, BAD),
-        define=lambda name: mixer.definition(mixes[name], name),
-        settings=here,
-        request=request.request,
-        question=question,
-        directory=directory,
-        say=lambda line: say(f"  {line}"),
-        control_at=BAD if race else "",
-        keep=request.keep,
-    )
+    """Plan (both ends are built for it) and run the loop; the journal says the rest."""
+    found = items(sides[0].facts, sides[1].facts)
+    mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: frozenset(item.id for item in found)}
     mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
+    mixer = Mixer(good=sides[0], bad=sides[1], items=found, settings=here)
+    planned = journal.contents.of("plan")
+    plan = planned[-1] if planned else journal.append("plan", **_plan(request, sides, mixer, mixes, say))
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),
         items=found,
         journal=journal,
-        runner=runner,
+        runner=_runner(journal, request, mixer, mixes, say),
         request=request.request,
         mixes=mixes,
         show=say,
@@ -227,7 +217,7 @@ def _search(
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted: every finished run is kept in {journal.path}",
-            hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+            hint=f"go on with: python -m bisect resume {shlex.quote(str(journal.path.parent))}",
         ) from None
     finally:
         signal.signal(signal.SIGTERM, previous)
@@ -235,22 +225,50 @@ def _search(
         journal.append("verdict", verdict=reports.verdict_name(step))
 
 
+def _runner(
+    journal: Journal, request: Asked, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
+) -> LocalRunner:
+    question = request.question
+    race = question.kind is RunKind.TRAIN and question.threads != 1 and not request.identity.get("no_control", False)
+    return LocalRunner(
+        names=(GOOD, BAD),
+        define=lambda name: mixer.definition(mixes[name], name),
+        settings=mixer.settings,
+        request=request.request,
+        question=question,
+        directory=journal.path.parent,
+        say=lambda line: say(f"  {line}"),
+        control_at=BAD if race else "",
+        keep=request.keep,
+    )
+
+
 def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _plan(request: Asked, sides: tuple[Side, Side], good: Facts, bad: Facts) -> dict[str, Any]:
-    found = items(good, bad)
+def _plan(
+    request: Asked, sides: tuple[Side, Side], mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
+) -> dict[str, Any]:
+    """The differences, and from what the two built ends require, which of them belong together."""
+    good, bad = (
+        replace(side.facts, requires=side.facts.requires or _requires(mixer, mixes[name], name, say))
+        for side, name in zip(sides, (GOOD, BAD), strict=True)
+    )
+    unreproducible = [(f"{item.name} ({side.name})", item.reason) for side in sides for item in side.unreproducible]
     return {
-        "items": [{**asdict(item), "kind": str(item.kind)} for item in found],
-        "needs": [list(pair) for pair in needs(found)],
-        "families": [sorted(family) for family in families(found, good, bad)],
-        "candidates": [item.id for item in found],
+        "items": [{**asdict(item), "kind": str(item.kind)} for item in mixer.items],
+        "needs": [list(pair) for pair in needs(mixer.items)],
+        "families": [sorted(family) for family in families(mixer.items, good, bad)],
+        "candidates": [item.id for item in mixer.items],
         "good": sides[0].name,
         "bad": sides[1].name,
         "hunted": request.question.words,
         "warnings": list(warnings(good, bad)),
-        "unreproducible": [
-            [f"{item.name} ({side.name})", item.reason] for side in sides for item in side.unreproducible
-        ],
+        "unreproducible": [list(pair) for pair in unreproducible],
     }
+
+
+def _requires(mixer: Mixer, mix: ItemSet, name: str, say: Callable[[str], None]) -> dict[str, tuple[str, ...]]:
+    built = build(mixer.definition(mix, name), mixer.settings, report=say)
+    return requirements_in(built.path / "venv")
