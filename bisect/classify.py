@@ -37,6 +37,8 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 _RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 _VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 MAX_EVIDENCE = 12
+END = 10**12
+"""A line after every line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +143,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
     return Circumstances(
         num_threads=_num_threads(evidence, facts),
         control=evidence.control,
-        last_step=facts.last_step,
+        went_on_until=END if facts.finished and _returncode(evidence, facts) in (None, 0) else facts.last_step,
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),
         completed=completed,

@@ -17,7 +17,7 @@ _SURVIVABLE = frozenset(
     {
         OutcomeName.IMPORT_BROKEN, OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.INCONSISTENT_ENV,
         OutcomeName.LIBRARY_MIX, OutcomeName.NOT_PUBLISHED, OutcomeName.RESOLUTION_CONFLICT, OutcomeName.HARNESS_ERROR,
-        OutcomeName.TOOL_TOO_OLD,
+        OutcomeName.TOOL_TOO_OLD, OutcomeName.HANG,
     }
 )  # fmt: skip
 """Failures that, followed by training steps, did not stop anything: an optional package, a retried download."""
@@ -46,7 +46,7 @@ class Circumstances:
     Attributes:
         num_threads: worker threads, where known.
         control: `clean` or `failed`, what one thread did; empty when nobody looked.
-        last_step: position of the last step of training; 0 without one.
+        went_on_until: line of the last step of training, or the end of a log that says the work was done.
         thread_evidence: whether threads other than the main one spoke.
         compiled: whether at least one compilation was counted.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
@@ -57,7 +57,7 @@ class Circumstances:
 
     num_threads: int | None
     control: str
-    last_step: int
+    went_on_until: int
     thread_evidence: bool
     compiled: bool
     in_compiler: bool
@@ -129,7 +129,9 @@ def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
         return False
     if finding.outcome.name in _NEEDS_A_GPU:
         return circumstances.completed_on_cpu
-    return finding.outcome.name in _SURVIVABLE and (circumstances.completed or finding.line < circumstances.last_step)
+    return finding.outcome.name in _SURVIVABLE and (
+        circumstances.completed or finding.line < circumstances.went_on_until
+    )
 
 
 def _in_compiler(finding: Finding) -> bool:

@@ -74,7 +74,7 @@ _NEVER_AT_INFO = frozenset(
     {
         OutcomeName.IMPORT_BROKEN, OutcomeName.DOWNLOAD_FAILED, OutcomeName.HANG, OutcomeName.HARNESS_ERROR,
         OutcomeName.INCONSISTENT_ENV, OutcomeName.LIBRARY_MIX, OutcomeName.NUMERIC_MISMATCH, OutcomeName.TOOL_TOO_OLD,
-        OutcomeName.BUILD_FAILED, OutcomeName.HARDWARE_FAULT, OutcomeName.DISK_FULL,
+        OutcomeName.BUILD_FAILED, OutcomeName.HARDWARE_FAULT, OutcomeName.DISK_FULL, OutcomeName.DRIVER_TOO_OLD,
     }
 )  # fmt: skip
 """What a line that its logger calls information does not prove, unless it names an exception."""

@@ -24,7 +24,8 @@ _MESSAGE_KEY = re.compile(
 )
 _EXCEPTION_BEFORE = re.compile(r"(?:Error|Exception|Warning|Failure|Hit|Timeout)\(?[\"'`]?\Z")
 _KEY_BEFORE = re.compile(
-    r"[\w.\- ]+['\"]?\s*[:=]\s*[\[({]?\s*(?:[\"'`][^\"'`]*[\"'`]\s*,\s*)*[urbf]*[\"'`]\Z", re.IGNORECASE
+    r"(?:^\s*|[{,(\[]\s*)['\"]?[a-z_][\w.-]*['\"]?\s*[:=]\s*[\[(]?\s*(?:[\"'`][^\"'`]*[\"'`]\s*,\s*)*[urbf]*[\"'`]\Z",
+    re.IGNORECASE,
 )
 _LIST_BEFORE = re.compile(r"(?:\[|,|\()\s*[urbf]*[\"'`]\Z|^\s*-\s+[\"'`]\Z", re.IGNORECASE)
 

@@ -74,6 +74,7 @@ DRIVER = (
         source="pytorch/pytorch#162531, NVIDIA/nvidia-container-toolkit#152, gpustack/gpustack#1254",
         example="UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12080).",
         detail="driver",
+        unless=r"\b(?:ok|satisfied|passed|sufficient for)\b",
     ),
     rule(
         "driver_too_old",
@@ -110,7 +111,7 @@ DRIVER = (
         "no_gpu",
         r"No CUDA GPUs? (?:are|is) available|Found no NVIDIA driver|no CUDA-capable device is detected|cudaErrorNoDevice"
         r"|CUDA_ERROR_NO_DEVICE|could not select device driver|couldn't communicate with the NVIDIA driver"
-        r"|Failed to initialize NVML: (?:Unknown Error|No supported)|might not have a CUDA gpu|NVML Shared Library Not Found"
+        r"|Failed to initialize NVML: (?!Driver/library)|might not have a CUDA gpu|NVML Shared Library Not Found"
         r"|NVMLError_LibraryNotFound|invalid device ordinal|CUDA_ERROR_INVALID_DEVICE\b|nvidia-smi: (?:command )?not found"
         r"|libnvidia-ml\.so\S* (?:not found|cannot)|No (?:GPU|CUDA device)s? (?:found|detected|available)\b"
         r"|(?:unknown or invalid|unknown) runtime name: nvidia|unresolvable CDI devices?|nvidia-container-cli: initialization error"

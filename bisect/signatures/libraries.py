@@ -108,7 +108,8 @@ LIBRARIES = (
         "env_not_isolated",
         r"torch\.__file__\W{1,4}\S*(?:/\.local/lib/python|dist-packages)|ENABLE_USER_SITE\W{1,5}True"
         r"|sys\.path\W.{0,400}/\.local/lib/python3|(?:outside|not inside|not in) (?:of )?(?:the )?(?:environment|venv|virtual ?env|prefix)\b"
-        r"|(?:shadow(?:s|ed|ing)|picked up|loaded|imported) .{0,60}(?:from )?(?:the )?(?:user[- ]site|~/\.local|/home/\S+/\.local)",
+        r"|(?:shadow(?:s|ed|ing)|picked up|loaded|imported) .{0,60}(?:from )?(?:the )?(?:user[- ]site|~/\.local|/home/\S+/\.local)"
+        r"|user[- ]site\b.{0,80}\.local/|\.local/lib/python3[\d.]*/site-packages.{0,60}\b(?:before|first|wins|ahead of|shadows)\b",
         "torch.__file__|user_site|sys.path|outside|not in|shadow|picked up|.local",
         source="princeton-ddss/blackfish#366, spinalcordtoolbox#3067",
         example="torch.__file__ = /home/u/.local/lib/python3.12/site-packages/torch/__init__.py",

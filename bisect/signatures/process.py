@@ -41,13 +41,13 @@ HANGS = (
         r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!|no (?:heartbeat|progress|output) (?:for|in|since) [\d.]+ ?(?:s|sec|seconds|min|minutes|h)?"
         r"|heartbeat (?:lost|stopped|missed|deadline|timeout)|DUE TO TIME LIMIT|(?:hang|hung|stuck|stall(?:ed)?) (?:detected|task)"
         r"|killed (?:after|by) (?:the )?(?:timeout|deadline)|(?:deadline|time limit|walltime) (?:exceeded|reached|expired)"
-        r"|subprocess\.TimeoutExpired|timed out after [\d.]+|blocked for more than \d+ seconds|Signals\.SIGALRM",
+        r"|subprocess\.TimeoutExpired|timed out after [\d.]+|wait timeout after \d+ ?ms|DistStoreError|Socket Timeout|blocked for more than \d+ seconds|Signals\.SIGALRM",
         "timeout (|no heartbeat|no progress|no output|heartbeat|time limit|detected|hung|killed|deadline|walltime"
-        "|timeoutexpired|timed out after|blocked for more|sigalrm",
+        "|timeoutexpired|wait timeout|diststoreerror|socket timeout|timed out after|blocked for more|sigalrm",
         source="faulthandler, Slurm, coreutils timeout, subprocess",
         example="Timeout (0:10:00)!",
         role=Role.SYMPTOM,
-        unless=r"https?://|ReadTimeout|HTTPSConnectionPool|pip\b|heartbeat_timeout|retry",
+        unless=r"https?://|ReadTimeout|HTTPSConnectionPool|pip\b|heartbeat[ _](?:timeout|deadline)[\w ]*[:=(]|retry",
     ),
 )
 
@@ -163,6 +163,6 @@ NUMBERS = (
         "not close|not equal|mismatch|accuracy|differ|diverge|deviate",
         source="pytorch/pytorch#187589, torch.testing",
         example="loss of thread 2 differs from the 1-thread control: 5.91 against 5.32",
-        unless=r"hash|sha256|version mismatch|tolerance ok",
+        unless=r"hash|sha256|version mismatch|within (?:the )?tolerance|\b0 (?:of|mismatch)",
     ),
 )

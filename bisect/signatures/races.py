@@ -181,8 +181,8 @@ COMPILER = (
         "nothing_compiled",
         r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|graphs compiled|num_compiles)\b"
         r"['\"]?\s*[:=]?\s*\b0\b(?![.\d/%])|\b(?:0|no|zero) (?:compile events|compiled (?:graphs|frames)"
-        r"|graphs compiled)\b|nothing (?:was|has been) compiled|found no compiled frames",
-        "compile",
+        r"|graphs compiled)\b|unique_graphs['\"]?\s*[:=]\s*0\b|dynamo counters\W{1,3}\{\}|nothing (?:was|has been) compiled|found no compiled frames",
+        "compile|unique_graphs|dynamo counters",
         source="pytorch/pytorch#94636",
         example="threads=2 compile events: 0",
         role=Role.NOTICE,

@@ -525,6 +525,63 @@ case(
     returncode=1,
 )
 
+case(
+    "ok",
+    "/env/torchvision/io/image.py:13: UserWarning: Failed to load image Python extension: 'libc10_cuda.so: cannot open shared object file: No such file or directory'\nevaluation done\n",
+    returncode=0,
+    threads=3,
+    secondary=["import_broken"],
+)
+case(
+    "ok", "WARN no heartbeat for 60 s (compiling)\n" + ST, "good", returncode=0, threads=3, secondary=["hang(deadline)"]
+)
+case(
+    "env_not_isolated",
+    "user site-packages enabled: /home/u/.local/lib/python3.12/site-packages\n" + ST,
+    "skip",
+    returncode=0,
+    threads=3,
+)
+case("nothing_compiled", "stats: {'unique_graphs': 0, 'calls_captured': 0}\n" + ST, "skip", returncode=0, threads=3)
+case("no_gpu", "Failed to initialize NVML: Insufficient Permissions\n", returncode=1)
+case(
+    "hang(deadline)",
+    "torch.distributed.DistStoreError: wait timeout after 300000ms, keys: /default_pg/0//cuda//0\n",
+    "retry",
+    returncode=1,
+)
+case("ok", "INFO driver check: 580.65 found, requires driver >= 525: ok\n" + ST, "good", returncode=0, threads=3)
+case("ok", "heartbeat timeout: 60\nheartbeat_deadline_s: 120\n" + ST, "good", returncode=0, threads=3)
+case("ok", "losses differ from reference by 1e-7, within tolerance\n" + ST, "good", returncode=0, threads=3)
+case("import_broken", "ImportError: libfoo.so.2: undefined symbol: bar\n", "skip", returncode=0)
+case("unknown", "some words\nmore words\n", "skip", returncode=1)
+case(
+    "hang(deadline)",
+    "heartbeat t=1 step=1\nheartbeat t=2 step=2\nheartbeat t=3 step=3\nno heartbeat for 600 s, killing\n",
+    "retry",
+    returncode=-9,
+)
+case(
+    "fx_flag_race",
+    '{"asctime": "2026-11-29", "levelname": "ERROR", "message": "worker failed", "exc_info": "Traceback (most recent call last):\\n  File \\"/env/torch/_dynamo/eval_frame.py\\", line 1, in w\\n    raise RuntimeError(\\n'
+    + FX
+    + '"}\n',
+    "bad",
+    threads=3,
+)
+case(
+    "out_of_memory(gpu)",
+    "step 40 flex ok\ntorch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.\nERROR: caught, retrying with batch 1\nattempt 2/2\n"
+    + ST,
+    "skip",
+    returncode=0,
+    threads=3,
+)
+case("segfault", "Process finished with exit code 139 (interrupted by signal 11: SIGSEGV)\n", "skip")
+case("hang(deadline)", "The job exited with exit code 124\n", "retry")
+case("arch_unsupported", "exited with code 132\n", "skip")
+case("unknown", "exit status 3\n", "skip")
+
 
 @pytest.mark.parametrize("row", ROWS, ids=ROWS.ids)
 def test_a_wording_is_read_as_what_it_means(row):
