@@ -87,7 +87,7 @@ class TrainConfig:
     queue_size: int = 2
     torch_threads: int = 1
     warm_in_main: str = "auto"
-    deadline_s: float = 120.0
+    deadline_s: float = 180.0
 
     @property
     def mask_token(self) -> int:

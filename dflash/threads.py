@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from . import compat
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
 POLL_S = 0.1
 TICK_S = 2.0
@@ -214,8 +214,3 @@ def all_stacks() -> str:
         faulthandler.dump_traceback(file=file, all_threads=True)
         file.seek(0)
         return file.read().decode(errors="replace")
-
-
-def died(workers: Sequence[Worker]) -> list[str]:
-    """Names of the workers that did not complete."""
-    return [worker.name for worker in workers if not worker.completed]
