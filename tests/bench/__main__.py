@@ -8,7 +8,7 @@ from functools import partial
 
 from tabulate import tabulate
 
-from . import ordered, paired, peers, searches, sets
+from . import matrix, ordered, paired, peers, searches, sets
 
 PARTS = {
     "cost": (partial(ordered.cells, ordered.COST), "runs and units of the searches other tools were measured on"),
@@ -24,9 +24,10 @@ PARTS = {
     "sets": (sets.rows, "the guilty one or pair among 16 packages, and innocent ones"),
     "sets-large": (sets.large, "one guilty package among 200"),
     "sets-peer": (sets.peer, "the same given to picire (installs it from the package index)"),
+    "matrix": (matrix.rows, "the page of a large matrix, and how often its throughput column is wrong"),
     "peers": (peers.rows, "the cost table given to other tools (installs them from the package index)"),
 }
-DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed", "kills")
+DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed", "matrix", "kills")
 
 
 def main() -> int:
