@@ -149,7 +149,7 @@ class LocalRunner:
     def _judged(self, candidate: str, run: str, record: RunRecord) -> Finding:
         judged = judge(record, self.question, control=self._control_verdict())
         _drop_caches(record.directory)
-        return _finding(candidate, run, judged, seconds=record.seconds)
+        return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 
     def _pair(self, candidate: str, run: str, built: Environment) -> Finding:
         """A run of the candidate and one of the baseline, in alternating order (ABBA), as one observation."""
@@ -255,7 +255,9 @@ class LocalRunner:
         return f"{alike}{error.hint}" or "give another endpoint"
 
 
-def _finding(candidate: str, run: str, judged: Judgement, *, seconds: float, value: float | None = None) -> Finding:
+def _finding(
+    candidate: str, run: str, judged: Judgement, *, seconds: float, value: float | None = None, node: str = ""
+) -> Finding:
     observation = Observation(
         candidate=candidate,
         conclusion=judged.conclusion,
@@ -263,6 +265,7 @@ def _finding(candidate: str, run: str, judged: Judgement, *, seconds: float, val
         run=run,
         seconds=round(seconds, 3),
         value=value,
+        node=node,
     )
     return Finding(observation=observation, evidence=judged.evidence, reason=judged.reason)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import signal
@@ -97,6 +98,7 @@ class RunRecord:
     seconds: float
     result_path: Path
     log_path: Path
+    node: str = ""
     last_progress: Mapping[str, object] = field(default_factory=dict)
 
     def log(self) -> str:
@@ -157,6 +159,7 @@ def run_once(
         seconds=completed.seconds,
         result_path=directory / "result.json",
         log_path=directory / "log.txt",
+        node=str(record["node"]),
         last_progress=heartbeat.last,
     )
 
@@ -164,7 +167,8 @@ def run_once(
 def load_record(directory: Path) -> RunRecord | None:
     """The record of a run that ended, read back from its directory; None when it never ended."""
     try:
-        ended = json.loads((directory / "record.json").read_text(encoding="utf-8"))["ended"]
+        record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
+        ended = record["ended"]
     except (FileNotFoundError, KeyError):
         return None
     return RunRecord(
@@ -174,6 +178,7 @@ def load_record(directory: Path) -> RunRecord | None:
         seconds=ended["seconds"],
         result_path=directory / "result.json",
         log_path=directory / "log.txt",
+        node=record.get("node", ""),
         last_progress=ended["last_progress"],
     )
 
@@ -291,6 +296,7 @@ def _record(
     return {
         "schema": SCHEMA,
         "kind": request.kind.value,
+        "node": platform.node(),
         "environment": built.name,
         "digest": built.digest,
         "argv": [without_credentials(word) for word in argv],

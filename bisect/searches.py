@@ -73,6 +73,7 @@ class Request:
 def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Start or go on with a search; the exit code of its verdict."""
     path = request.directory / FILE_NAME
+    _place(request)  # where it cannot run is told before anything is listed or made
     if args.dry_run:
         _, plan = _new_plan(request, stderr)
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
@@ -243,7 +244,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
     question = request.asked.question
     race = question.kind is RunKind.TRAIN and not question.throughput and question.threads != 1
     wants_control = race and not request.asked.identity.get("no_control", False)
-    return LocalRunner(
+    return _place(request)(
         names=tuple(entries),
         define=lambda name: request.define(entries[name]),
         settings=request.settings,
@@ -258,6 +259,21 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Local
         needs_compiler=request.asked.needs_compiler,
         watch=partial(follow, stream=stderr) if stderr.isatty() else None,
     )
+
+
+def _place(request: Request) -> Callable[..., LocalRunner]:
+    """What makes the runner: this machine, or Slurm with the profile asked for."""
+    if request.asked.on == "local":
+        return LocalRunner
+    from . import slurm  # noqa: PLC0415  (its library is only needed on a cluster)
+
+    slurm.available()
+    path = request.asked.slurm_profile
+    try:
+        text = Path(path).read_text(encoding="utf-8") if path else ""
+    except OSError as error:
+        raise UsageError(f"--slurm-profile {path}: {error.strerror}") from error
+    return partial(slurm.SlurmRunner, profile=slurm.load_profile(text, origin=path))
 
 
 def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:

@@ -17,7 +17,7 @@ from ..probe import RunKind, RunRequest, without_credentials
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 RUN_S: Mapping[RunKind, float] = {RunKind.HAZARDS: 20.0, RunKind.TRAIN: 50.0, RunKind.COMMAND: 10.0}
 """Seconds of one run, for the plan, before any was made; measured on 2 cores for the first two."""
@@ -46,10 +46,10 @@ TUNABLE = frozenset(
 """Options that may change between a search and its resumption; every other one would make it another search."""
 
 
-def add_environment_options(parser: argparse.ArgumentParser) -> None:
+def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence[str] = ("local",)) -> None:
     """Where environments come from, where they are kept, and where runs happen."""
     settings.add_arguments(parser)
-    parser.add_argument("--on", choices=["local"], default="local", help="who runs it (default: local)")
+    parser.add_argument("--on", choices=list(places), default="local", help="who runs it (default: local)")
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +84,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--out", metavar="DIR", help="run directory; the same one again goes on")
     output.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
     output.add_argument("--torch-repo", metavar="DIR", help="a clone of pytorch: list the commits that matter")
-    add_environment_options(parser)
+    add_environment_options(parser, places=("local", "slurm"))
+    parser.add_argument("--slurm-profile", metavar="FILE", help="TOML: partition, account, time_min, gpus, cpus, ...")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +100,8 @@ class Asked:
     workers: int
     min_effect: float
     needs_compiler: bool
+    on: str
+    slurm_profile: str
     identity: Mapping[str, object]
 
     @property
@@ -120,6 +123,10 @@ def asked(args: argparse.Namespace) -> Asked:
             f"--workers {args.workers}: at least one, and throughput is never measured beside another run",
             hint="leave --workers out",
         )
+    if args.on == "slurm" and args.hunted == THROUGHPUT:
+        raise UsageError(
+            "--on slurm: a pair of throughput runs must share a node, which jobs do not", hint="--on local"
+        )
     kind = RunKind(args.probe)
     question = _question(args, kind)
     return Asked(
@@ -137,6 +144,8 @@ def asked(args: argparse.Namespace) -> Asked:
         keep=max(args.keep, args.workers + 1),
         workers=args.workers,
         min_effect=args.min_effect,
+        on=args.on,
+        slurm_profile=args.slurm_profile or "",
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
     )
