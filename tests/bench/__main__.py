@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
+from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
 from . import matrix, ordered, paired, peers, searches, sets
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PARTS = {
     "cost": (partial(ordered.cells, ordered.COST), "runs and units of the searches other tools were measured on"),
@@ -30,6 +33,13 @@ PARTS = {
 DEFAULT = ("cost", "skips", "premises", "workers", "throughput", "speed", "matrix", "kills")
 
 
+def _shown(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Rows as they come, on stderr too: a long table shows how far it is."""
+    for row in rows:
+        sys.stderr.write(" | ".join(row) + "\n")
+        yield row
+
+
 def main() -> int:
     """Write one table a part."""
     parser = argparse.ArgumentParser(
@@ -47,7 +57,7 @@ def main() -> int:
     for part in asked.parts or DEFAULT:
         rows, told = PARTS[part]
         options = {"seed": asked.seed} if part == "speed" else {"seed": asked.seed, "searches": asked.searches}
-        header, *body = rows(**options)
+        header, *body = _shown(rows(**options))
         table = tabulate(body, headers=header, disable_numparse=True)
         sys.stdout.write(f"\n{part}: {told} (seed {asked.seed}, {asked.searches} searches a cell)\n{table}\n")
         sys.stdout.flush()
