@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from . import matrix, ordered, paired, peers, searches, sets
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
