@@ -7,10 +7,12 @@ kind of failure that was seen, is kept behind it in order.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from .causes import root_first
+from .conclusion import RACES, conclude, explain
 from .endings import compile_switch, disabled_check, exit_finding
 from .imports import import_advice
 from .logs.builds import build_findings
@@ -23,7 +25,7 @@ from .result import HazardsResult, TrainResult
 from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
 from .signatures import Role
-from .signatures.advice import ADVICE, BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
+from .signatures.advice import ADVICE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,9 +35,8 @@ if TYPE_CHECKING:
     from .logs.resolver import Explanation
     from .logs.text import Line
 
+__all__ = ["Classification", "Evidence", "classify", "conclude", "explain"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-_RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
-_VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 MAX_EVIDENCE = 12
 END = 10**12
 """A line after every line."""
@@ -100,7 +101,7 @@ def classify(evidence: Evidence) -> Classification:
     facts = read_facts(lines)
     raw = _findings(evidence, lines, facts)
     findings = settle(raw, _circumstances(evidence, facts, raw))
-    ordered = _order(findings)
+    ordered = root_first(findings)
     if ordered and ordered[0].role is not Role.REMARK:
         return _failed(ordered, evidence, facts)
     return _clean(ordered, evidence, lines, facts)
@@ -165,55 +166,6 @@ def _num_threads(evidence: Evidence, facts: LogFacts) -> int | None:
     return len(facts.labels) if len(facts.labels) > 1 else None
 
 
-_LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
-    OutcomeName.WRONG_BUILD: frozenset(OutcomeName) - {OutcomeName.WRONG_BUILD},
-    OutcomeName.ENV_NOT_ISOLATED: frozenset(
-        {OutcomeName.IMPORT_BROKEN, OutcomeName.INCONSISTENT_ENV, OutcomeName.WRONG_BUILD, OutcomeName.LIBRARY_MIX}
-    ),
-    OutcomeName.HARDWARE_FAULT: frozenset(
-        {OutcomeName.CUDA_ERROR, OutcomeName.NO_GPU, OutcomeName.HANG, OutcomeName.SEGFAULT, OutcomeName.ABORT}
-    ),
-    OutcomeName.DRIVER_TOO_OLD: frozenset({OutcomeName.NO_GPU, OutcomeName.CUDA_ERROR}),
-    OutcomeName.ARCH_UNSUPPORTED: frozenset({OutcomeName.CUDA_ERROR}),
-    OutcomeName.COMPILE_DISABLED: frozenset(
-        {OutcomeName.DENSE_FALLBACK, OutcomeName.NOTHING_COMPILED, OutcomeName.OUT_OF_MEMORY, OutcomeName.NAN_LOSS}
-    ),
-    OutcomeName.RECOMPILE_LIMIT: frozenset({OutcomeName.DENSE_FALLBACK, OutcomeName.OUT_OF_MEMORY, OutcomeName.HANG}),
-    OutcomeName.DENSE_FALLBACK: frozenset({OutcomeName.OUT_OF_MEMORY, OutcomeName.HANG}),
-    OutcomeName.DISK_FULL: frozenset(
-        {OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.IMPORT_BROKEN, OutcomeName.COMPILE_ERROR}
-    ),
-    OutcomeName.DOWNLOAD_FAILED: frozenset(
-        {OutcomeName.NOT_PUBLISHED, OutcomeName.RESOLUTION_CONFLICT, OutcomeName.BUILD_FAILED}
-    ),
-    OutcomeName.TOOL_TOO_OLD: frozenset({OutcomeName.BUILD_FAILED, OutcomeName.RESOLUTION_CONFLICT}),
-    OutcomeName.LIBRARY_MIX: frozenset({OutcomeName.CUDA_ERROR}),
-    OutcomeName.NAN_LOSS: frozenset(),
-}
-"""What each outcome brings about when both are seen: the first is then the root, whatever stands first in the log."""
-
-
-def _order(findings: Sequence[Finding]) -> list[Finding]:
-    """Failures by role and position, then notices, then remarks; with the root cause brought to the front.
-
-    What only wraps another error (role WRAPPER) is no root of one that explains itself; a notice or a remark is.
-    """
-    ordered = sorted(findings, key=lambda finding: (finding.role, finding.position))
-    while ordered and ordered[0].role is not Role.REMARK:
-        first = ordered[0]
-        root = next((finding for finding in ordered[1:] if _brings_about(finding, first)), None)
-        if root is None:
-            break
-        ordered.remove(root)
-        ordered.insert(0, replace(root, role=min(root.role, first.role)))
-    return ordered
-
-
-def _brings_about(root: Finding, first: Finding) -> bool:
-    able = root.role <= first.role or root.role >= Role.NOTICE
-    return able and first.outcome.name in _LEADS_TO.get(root.outcome.name, frozenset())
-
-
 def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> Classification:
     root = ordered[0]
     same = [finding for finding in ordered if finding.outcome == root.outcome]
@@ -249,7 +201,7 @@ def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...
         flags.append("masked_by_retry")
     if root.role <= Role.ENDING and _returncode(evidence, facts) == 0:
         flags.append("swallowed")
-    if root.outcome.name in _RACES and not evidence.control:
+    if root.outcome.name in RACES and not evidence.control:
         flags.append("no_control")
     return tuple(flags)
 
@@ -328,44 +280,3 @@ def _hazards_verdict(result: HazardsResult) -> tuple[OutcomeName, str]:
     if not result.finished or "could-not-test" in answers or not answers:
         return OutcomeName.UNKNOWN, f"hazard probes: {counted or 'none ran'}"
     return OutcomeName.OK, f"hazard probes: {counted}"
-
-
-def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
-    """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
-
-    BAD only when that failure was seen, first or behind another one; GOOD only when the run was healthy and could
-    have shown it.
-    """
-    name = classification.outcome.name
-    if _was_seen(classification, hunted):
-        return Conclusion.BAD
-    races = hunted is None or hunted.name in _RACES
-    if name is OutcomeName.OK:
-        return Conclusion.SKIP if races and (classification.num_threads or 0) < 2 else Conclusion.GOOD
-    if name is OutcomeName.TOO_FEW_THREADS and not races:
-        return Conclusion.GOOD
-    return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
-
-
-def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
-    name = classification.outcome.name
-    if hunted is None:
-        return name in BUILD_FAILURES
-    seen = any(outcome.matches(hunted) for outcome in (classification.outcome, *classification.secondary))
-    return seen and (name not in _VOID or hunted.name is name)
-
-
-def explain(classification: Classification, hunted: Outcome | None = None) -> str:
-    """One paragraph: what happened, the proof, what it means for a search, what to do next."""
-    conclusion = conclude(classification, hunted)
-    behind = (
-        f" Behind it: {', '.join(str(outcome) for outcome in classification.secondary)}."
-        if classification.secondary
-        else ""
-    )
-    flags = f" ({', '.join(classification.flags)})" if classification.flags else ""
-    proof = "; ".join(classification.evidence[:4])
-    return (
-        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted or 'any failure'} this is "
-        f"{conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
-    )

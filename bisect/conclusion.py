@@ -1,0 +1,56 @@
+"""What a search concludes from a run, and the same in a paragraph for a person."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .model import Conclusion, Outcome, OutcomeName
+from .signatures.advice import BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
+
+if TYPE_CHECKING:
+    from .classify import Classification
+
+RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
+_VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
+"""Whatever such a run showed, another build or somebody else's packages may have shown it."""
+
+
+def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
+    """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
+
+    BAD only when that failure was seen, first or behind another one; GOOD only when the run was healthy and could
+    have shown it.
+    """
+    name = classification.outcome.name
+    if _was_seen(classification, hunted):
+        return Conclusion.BAD
+    races = hunted is None or hunted.name in RACES
+    if name is OutcomeName.OK:
+        return Conclusion.SKIP if races and (classification.num_threads or 0) < 2 else Conclusion.GOOD
+    if name is OutcomeName.TOO_FEW_THREADS and not races:
+        return Conclusion.GOOD
+    return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
+
+
+def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
+    name = classification.outcome.name
+    if hunted is None:
+        return name in BUILD_FAILURES
+    seen = any(outcome.matches(hunted) for outcome in (classification.outcome, *classification.secondary))
+    return seen and (name not in _VOID or hunted.name is name)
+
+
+def explain(classification: Classification, hunted: Outcome | None = None) -> str:
+    """One paragraph: what happened, the proof, what it means for a search, what to do next."""
+    conclusion = conclude(classification, hunted)
+    behind = (
+        f" Behind it: {', '.join(str(outcome) for outcome in classification.secondary)}."
+        if classification.secondary
+        else ""
+    )
+    flags = f" ({', '.join(classification.flags)})" if classification.flags else ""
+    proof = "; ".join(classification.evidence[:4])
+    return (
+        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted or 'any failure'} this is "
+        f"{conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
+    )
