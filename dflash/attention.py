@@ -11,6 +11,7 @@ the score matrix and exists for tests and for the step-speed figure.
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
@@ -22,6 +23,7 @@ from .config import MASK_TILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
     from torch import Tensor
 
@@ -41,6 +43,8 @@ class FlexAttention:
 
     `compiled=False` is the forced dense mode: the same call without torch.compile. `on_compile(seconds)` hears of
     each graph handed to the backend, `on_dense(bytes)` of each call that ran unfused, with the bytes of its scores.
+    `serial` is held around each call: a degraded state forced on purpose must show its slowness, not the races that
+    unfused calls run into because they trace outside Dynamo's lock.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class FlexAttention:
         count_compiles: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda backend: backend,
         on_dense: Callable[[int], None] = lambda _bytes: None,
         before_call: Callable[[], None] = lambda: None,
+        serial: AbstractContextManager[object] | None = None,
     ) -> None:
         if device_type == "cpu":
             cpu_kernel.install()
@@ -70,13 +75,15 @@ class FlexAttention:
         builder = create_block_mask
         self._build = torch.compile(builder, backend=backend_call, dynamic=dynamic) if compile_masks else builder
         self._before_call = before_call
+        self._serial = serial or contextlib.nullcontext()
 
     def mask(self, mask_mod: MaskMod, *, batch: int, queries: int, keys: int, device: torch.device) -> Any:
         return self._build(mask_mod, batch, None, queries, keys, device=str(device), BLOCK_SIZE=MASK_TILE)
 
     def __call__(self, q_BHQD: Tensor, k_BGKD: Tensor, v_BGKD: Tensor, mask: Any) -> Tensor:
         self._before_call()
-        return self._flex(q_BHQD, k_BGKD, v_BGKD, mask, q_BHQD.shape[-1] ** -0.5)
+        with self._serial:
+            return self._flex(q_BHQD, k_BGKD, v_BGKD, mask, q_BHQD.shape[-1] ** -0.5)
 
 
 class DenseAttention:

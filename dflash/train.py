@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -176,6 +177,7 @@ class Run:
             count_compiles=self.observer.count_compiles,
             on_dense=self.observer.note_dense,
             before_call=self.workaround.before_call,
+            serial=threading.Lock() if self.request.force else None,
         )
 
     def _build(self, attend: Attention) -> None:

@@ -37,7 +37,7 @@ TINY = dataclasses.replace(
 )
 
 
-def run(name: str, tmp_path: Path, config=TINY) -> dict:
+def run(name: str, tmp_path: Path, config=TINY, *, force: str = "") -> dict:
     """The result document of one benchmark run in this process."""
     workaround = make(name)
     config = workaround.configure(config)
@@ -51,7 +51,7 @@ def run(name: str, tmp_path: Path, config=TINY) -> dict:
         profile="smoke",
         workaround=name,
         amplify=False,
-        force="",
+        force=force,
         imports=(),
     )
     torch._dynamo.reset()
@@ -105,6 +105,17 @@ def test_the_lock_trains_several_threads_without_a_failure(tmp_path):
 
     assert all(thread["completed"] for thread in result["threads"])
     assert set(CRASH_HAZARDS) == set(result["workaround"]["closes"])
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("force", ["dense", "recompile-limit"])
+def test_a_forced_state_is_slow_on_purpose_and_never_a_race(force, tmp_path):
+    """The degraded number must come without luck; unfused calls of several threads would run into races."""
+    result = run("none", tmp_path, dataclasses.replace(TINY, num_drafters=3), force=force)
+
+    assert all(thread["completed"] for thread in result["threads"])
+    assert result["process"]["dense_calls"] > 0
+    assert bool(result["process"]["recompile_limit_hits"]) is (force == "recompile-limit")
 
 
 @pytest.mark.torch
