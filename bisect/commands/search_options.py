@@ -28,6 +28,7 @@ HAZARDS = (
     "fx_flag_flex",
     "fx_flag_compile",
     "fx_flag_stuck",
+    "mask_flag",
     "is_compiling_leak",
     "config_thread_local",
     "config_patch_leak",

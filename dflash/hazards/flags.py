@@ -161,6 +161,35 @@ def fx_flag_stuck() -> Finding:
     )
 
 
+def mask_flag() -> Finding:
+    """Whether building a mask leaves the flag set: alone, inside another thread's trace, and around one."""
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def build(gate: Gate | None = None) -> object:
+        def causal(_b: object, _h: object, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            if gate is not None:
+                gate.stop_here()
+            return q >= k
+
+        return create_block_mask(causal, None, None, 256, 256, device="cpu")
+
+    def traced(x: torch.Tensor) -> torch.Tensor:
+        trace_gate.stop_here()
+        return x + 1
+
+    call, trace_gate, mask_gate = warm_call(), Gate(), Gate()
+    build()
+    left = {"alone": error_of(call)}
+    with parked(lambda: torch.fx.symbolic_trace(traced), trace_gate):
+        build()
+    left["inside another thread's trace"] = error_of(call)
+    with parked(lambda: build(mask_gate), mask_gate):
+        torch.fx.symbolic_trace(lambda x: x + 1)
+    left["around another thread's trace"] = error_of(call)
+    lines = tuple(f"a compiled call after a mask was built {when}: {describe(left[when])}" for when in left)
+    return Finding(Answer.LEAKS if any(SYMPTOM in str(error) for error in left.values()) else Answer.SAFE, lines)
+
+
 def _require_success(worker: Worker) -> None:
     if worker.error is not None:
         raise CouldNotForceError(f"the traced work failed by itself: {describe(worker.error)}")

@@ -65,6 +65,12 @@ PROBES: tuple[Probe, ...] = (
         run=flags.fx_flag_stuck,
     ),
     Probe(
+        name="mask_flag",
+        title="create_block_mask leaves the FX flag set, alone or beside another thread's trace",
+        meaning="every compiled call after a rebuilt mask crashes, in any thread",
+        run=flags.mask_flag,
+    ),
+    Probe(
         name="is_compiling_leak",
         title="torch.compiler.is_compiling() seen from another thread during a compilation",
         meaning="eager code that asks is_compiling() silently takes its other branch, and the FX check is masked",

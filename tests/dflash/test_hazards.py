@@ -27,6 +27,7 @@ LEAKS: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "fx_flag_flex": (FIRST, (2, 13, 0)),
     "fx_flag_compile": (FIRST, (2, 12, 1)),
     "fx_flag_stuck": (FIRST, (2, 13, 0)),
+    "mask_flag": ((99,), (99,)),  # in none: a suspicion that the probe clears
     "is_compiling_leak": ((2, 13, 0), LAST),
     "config_thread_local": ((2, 12, 1), LAST),
     "config_patch_leak": (FIRST, (2, 11, 0)),
