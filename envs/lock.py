@@ -93,6 +93,15 @@ class Lock:
         """SHA-256 over the whole content: the identity of what was resolved."""
         return _sha256([asdict(self)])
 
+    def serves(self, architecture: str) -> bool:
+        """Whether it has a torch for the architecture."""
+        return any(
+            wheel.filename.endswith(f"_{architecture}.whl")
+            for item in self.distributions
+            if item.name == "torch"
+            for wheel in item.wheels
+        )
+
     def select(self, target: index.Target) -> tuple[Pin, ...]:
         """What this machine installs; CannotBuildError when a distribution has no wheel for it."""
         if target.python not in self.pythons:
@@ -101,7 +110,10 @@ class Lock:
                 hint=f"it serves {', '.join(self.pythons)}; put one of them on PATH",
                 outcome="not_published",
             )
-        wanted = (item for item in self.distributions if _applies(item.marker, target))
+        wanted = [item for item in self.distributions if _applies(item.marker, target)]
+        for item in wanted:
+            if item.name == "torch":  # what a person is told when the lock does not serve the machine at all
+                _pin(item, target, self.name)
         return tuple(_pin(item, target, self.name) for item in wanted)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -73,7 +74,11 @@ def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | N
     if not definition.torch:
         return None
     committed = None if settings.index else committed_lock(definition)
-    if committed is not None and not _contradicts(settings.wheelhouse, committed, definition):
+    if (
+        committed is not None
+        and committed.serves(platform.machine())
+        and not _contradicts(settings.wheelhouse, committed, definition)
+    ):
         return committed
     path = Store(settings.store).resolved(resolution_key(definition, settings))
     try:

@@ -201,7 +201,8 @@ def test_committed_locks_serve_the_promised_interpreters(name):
     committed = resolve.committed_lock(definition)
     assert committed is not None
 
-    for python in ("3.11", "3.12", "3.13"):
+    assert {"3.11", "3.12", "3.13"} <= set(definition.pythons)
+    for python in definition.pythons:
         pins = committed.select(Target(python=python, architecture="x86_64", glibc="2.28"))
         versions = {pin.name: pin.version for pin in pins}
 
@@ -209,6 +210,17 @@ def test_committed_locks_serve_the_promised_interpreters(name):
         assert {"numpy", "setuptools", "triton"} <= versions.keys()
         assert all(pin.size > 0 and len(pin.sha256) == 64 for pin in pins)
         assert len(versions) == len(pins)
+
+
+def test_architectures_of_committed_locks():
+    """The default index had no CUDA for aarch64 before 2.11: a lock from it would build one without CUDA there."""
+    serves = {
+        name: [machine for machine in ("x86_64", "aarch64") if committed.serves(machine)]
+        for name in ("cu128", "cu130")
+        if (committed := resolve.committed_lock(spec.load(name))) is not None
+    }
+
+    assert serves == {"cu128": ["x86_64"], "cu130": ["x86_64", "aarch64"]}
 
 
 def test_stale_committed_lock_is_refused(tmp_path, monkeypatch):
