@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from .search_options import Asked
 
 KIND = "packages"
+KEEP = 24
+"""Mixes kept on disk: the search comes back to them, and each is to be built once. A full disk removes the oldest."""
 TAKES_REST = True
 
 
@@ -49,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--probe train --for fx_flag_race"
     )
     add_search_options(parser)
+    parser.set_defaults(keep=KEEP)
     more = parser.add_argument_group("differences beside packages")
     more.add_argument("--good-env", metavar="FILE", help="output of `env` on the good side")
     more.add_argument("--bad-env", metavar="FILE", help="output of `env` on the bad side")
