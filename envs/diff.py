@@ -179,7 +179,7 @@ def summary(differences: Iterable[Difference]) -> tuple[str, ...]:
 
     def listed(kinds: set[Kind], *, least: int = 0, most: int = 8) -> str:
         wanted = [each for each in found if each.kind in kinds and each.weight >= least]
-        names = [f"{each.name.rpartition('/')[2]} {_change(each)}" for each in wanted]
+        names = [_short(each) for each in wanted]
         return "; ".join(names[:most]) + (f"; and {len(names) - most} more" if len(names) > most else "") or "none"
 
     return (
@@ -191,10 +191,12 @@ def summary(differences: Iterable[Difference]) -> tuple[str, ...]:
     )
 
 
-def _change(each: Difference) -> str:
-    if not each.before:
-        return f"({each.after})"
-    return f"({each.before} -> {each.after or 'gone'})"
+def _short(each: Difference) -> str:
+    """`topk/CUDA by cutedsl`, `libnccl.so.2 (missing)`, `triton (3.6.0 -> 3.7.1)`."""
+    if each.kind in (Kind.OVERRIDE, Kind.ENTRY_POINT):
+        return each.name if each.after else f"{each.name} (gone)"
+    name = each.name.rpartition("/")[2]
+    return f"{name} ({each.after})" if not each.before else f"{name} ({each.before} -> {each.after or 'gone'})"
 
 
 def only_outside_packages(differences: Iterable[Difference]) -> bool:

@@ -125,9 +125,10 @@ def test_the_summary_answers_what_a_history_did_also_when_it_did_nothing():
     files = {("doubly_owned", "lib/nvidia/cudnn/lib/libcudnn.so.9"): "nvidia-cudnn-cu12==9.10, nvidia-cudnn-cu13==9.19"}
 
     nothing = diff.summary(())
-    told = diff.summary(diff.compare(CLEAN, changed(packages=packages, files=files)))
+    told = diff.summary(diff.compare(CLEAN, changed(packages=packages, files=files, overrides=("topk/CUDA by x",))))
 
     assert [line.rpartition(": ")[2] for line in nothing] == ["unchanged", "none", "none", "none", "none"]
     assert told[0] == "torch itself: unchanged"
+    assert told[1] == "kernels replaced by importing torch: topk/CUDA by x"
     assert "libcudnn.so.9 (doubly_owned (nvidia-cudnn-cu12==9.10" in told[2]
     assert told[3] == "packages that can reach torch: nvidia-cutlass-dsl (4.5.2)"
