@@ -117,7 +117,7 @@ def _run(request: Request, args: argparse.Namespace, result: ResultFile) -> int:
         sys.stderr.write(f"dflash: hung, no thread moved for {hang.silent_s:.0f} s\n")
         sys.stderr.flush()
         os._exit(HUNG)  # the hung threads cannot be joined
-    return COMPLETED if all(worker.completed for worker in run.crew.workers) else FAILED
+    return COMPLETED if all(worker.completed and not worker.failures for worker in run.crew.workers) else FAILED
 
 
 if __name__ == "__main__":

@@ -129,8 +129,11 @@ class Crew:
         return name, next((worker.step for worker in self.workers if worker.name == name), -1)
 
     def record_failure(self, error: BaseException, worker: Worker) -> None:
-        """Keep an exception of the calling thread with its circumstances."""
-        worker.failures.append(self._capture(error, worker))
+        """Keep an exception of the calling thread with its circumstances, and write it to the log."""
+        failure = self._capture(error, worker)
+        worker.failures.append(failure)
+        where = f"Exception in thread {worker.name} at step {failure.step}, {failure.phase}:"
+        sys.stderr.write(f"{where}\n{failure.traceback}")
 
     def _live(self, worker: Worker, barrier: threading.Barrier) -> None:
         try:

@@ -68,6 +68,7 @@ class Run:
     def execute(self) -> Hang | None:
         """Prepare the process, build the models, train; returns the hang that ended it, if one did."""
         config = self.config
+        self._announce("preparing")
         torch.set_num_threads(config.torch_threads)
         self.observer.install()
         self._set_limit()
@@ -79,6 +80,7 @@ class Run:
         self.result.write("environment", environment=environment, workaround=self.workaround.document())
         self._warm()
         self.attend = self.workaround.attention(self._attention, self.observer.note_dense)
+        self._announce("building")
         self._build(self.attend)
         self.record("rehearsing")
         self.workaround.rehearse(self)
@@ -88,6 +90,10 @@ class Run:
             self.progress.close()
         self.record("hung" if hang else "finished", finished=hang is None, hang=hang and dataclasses.asdict(hang))
         return hang
+
+    def _announce(self, phase: str) -> None:
+        """Tell the parent that the main thread has come to a new phase."""
+        self.progress.note(phase=phase, thread="main", step=0, steps=self.config.steps)
 
     def num_compiles(self) -> int:
         """Graphs compiled so far in the process."""

@@ -38,7 +38,7 @@ def test_no_thread_starts_its_work_before_all_are_there():
     assert all(worker.completed for worker in crew.workers)
 
 
-def test_an_exception_is_kept_with_step_phase_flag_and_neighbours_and_stops_only_its_thread():
+def test_an_exception_is_kept_with_step_phase_flag_and_neighbours_and_stops_only_its_thread(capfd):
     """The report could say that something failed, not where and under which circumstances."""
     inside, leave = threading.Event(), threading.Event()
 
@@ -66,6 +66,9 @@ def test_an_exception_is_kept_with_step_phase_flag_and_neighbours_and_stops_only
     tracing, failed = crew.workers
     (failure,) = failed.failures
 
+    log = capfd.readouterr().err
+    assert log.startswith("Exception in thread drafter-1 at step 7, backward:\nTraceback")
+    assert "RuntimeError: no such luck" in log
     assert tracing.completed
     assert not failed.completed
     assert (failure.type, failure.message, failure.step, failure.phase) == (
