@@ -58,5 +58,7 @@ def root_first(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _brings_about(root: Finding, first: Finding) -> bool:
+    if first.outcome.name is OutcomeName.UNKNOWN and root.role is Role.NOTICE:
+        return True
     able = root.role <= first.role or root.role >= Role.NOTICE
     return able and first.outcome.name in _LEADS_TO.get(root.outcome.name, frozenset())

@@ -31,6 +31,8 @@ _CODES: dict[int, tuple[str, str]] = {
     126: ("harness_error", "the command could not be executed"),
     127: ("harness_error", "the command was not found"),
 }
+_DIRECT = frozenset({"segfault", "abort", "arch_unsupported"})
+"""Ends that the process came to by itself; the others came from outside, after whatever stopped it."""
 _DISABLES = re.compile(
     r"(?:COMPILE|DYNAMO|INDUCTOR)\w*_DISABLED?\Z|(?:DISABLE|NO)_?(?:TORCH_?)?(?:COMPILE|DYNAMO|INDUCTOR)\w*\Z"
 )
@@ -54,7 +56,7 @@ def _ending(spelled: str, meaning: str, returncode: int | None) -> Finding:
     interrupted = spelled == "harness_error" and "SIGINT" in meaning
     return Finding(
         outcome=Outcome.parse(spelled),
-        role=Role.EXIT,
+        role=Role.ENDING if spelled in _DIRECT else Role.EXIT,
         position=AFTER_EVERYTHING,
         text=shown,
         detail="exit_code",

@@ -54,7 +54,7 @@ def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Findin
     text = f"{where}: {head}{_circumstance(failure)}"
     if match is None:
         return Finding(
-            outcome=Outcome.parse("unknown"), role=Role.WRAPPER, position=position, text=text, detail="exception",
+            outcome=Outcome.parse("unknown"), role=Role.GENERIC, position=position, text=text, detail="exception",
             thread=thread.name, frames=frames,
         )  # fmt: skip
     signature, _, names = match

@@ -193,7 +193,7 @@ def _unknown_exception(line: Line, block: Traceback) -> Finding:
     name = OutcomeName.HARNESS_ERROR if own and not block.thread else OutcomeName.UNKNOWN
     return Finding(
         outcome=Outcome(name=name),
-        role=Role.WRAPPER,
+        role=Role.GENERIC,
         position=line.number,
         line=line.number,
         text=line.text,

@@ -20,17 +20,19 @@ class Role(IntEnum):
     """How a line relates to the end of its run; a smaller failure role explains a larger one.
 
     CAUSE explains itself. WRAPPER reports another error that may stand beside it. SYMPTOM is what others see of a
-    failure elsewhere (a watchdog). ENDING says only how the process died. EXIT is the exit code alone. NOTICE did not
-    stop the run but decides what the run is worth. REMARK is kept as a secondary and decides nothing.
+    failure elsewhere (a watchdog). ENDING says only how the process died. GENERIC is an exception that no signature
+    names. EXIT is an end from outside, known by the exit code alone. NOTICE did not stop the run but decides what the
+    run is worth. REMARK is kept as a secondary and decides nothing.
     """
 
     CAUSE = 0
     WRAPPER = 1
     SYMPTOM = 2
     ENDING = 3
-    EXIT = 4
-    NOTICE = 5
-    REMARK = 6
+    GENERIC = 4
+    EXIT = 5
+    NOTICE = 6
+    REMARK = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

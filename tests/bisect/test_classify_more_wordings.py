@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect.classify import Evidence, classify
+
 import pytest
 
 from .wordings import FX, ST, Rows, check_row
@@ -587,3 +589,25 @@ case("unknown", "exit status 3\n", "skip")
 def test_a_wording_is_read_as_what_it_means(row):
     """An unseen report of a known kind would be unknown, or named after its loudest line."""
     check_row(row)
+
+
+@pytest.mark.parametrize(
+    ("expected", "secondary", "log", "returncode"),
+    [
+        ("hang(nccl_watchdog)", ["unknown"], "Watchdog caught collective operation timeout: WorkNCCL\n{trace}", 1),
+        ("segfault", ["unknown"], "{trace}", -11),
+        ("unknown", ["hang(deadline)"], "{trace}", 124),
+        ("driver_too_old", ["unknown"], "UserWarning: The NVIDIA driver on your system is too old\n{trace}", 1),
+        ("cuda_error", ["unknown"], "{trace}CUDA error: misaligned address\n", 1),
+    ],
+)
+def test_an_exception_without_a_name_gives_way_to_what_has_one(expected, secondary, log, returncode):
+    """The launcher's own exception would hide the failure that it reports."""
+    trace = (
+        'Traceback (most recent call last):\n  File "/env/site-packages/torch/multiprocessing/spawn.py", line 1, in join\n'
+        "    x\ntorch.multiprocessing.spawn.ProcessRaisedException: process 0 failed\n"
+    )
+    found = classify(Evidence(log=log.format(trace=trace), returncode=returncode))
+
+    assert str(found.outcome) == expected
+    assert [str(outcome) for outcome in found.secondary] == secondary
