@@ -129,9 +129,9 @@ def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
         return False
     if finding.outcome.name in _NEEDS_A_GPU:
         return circumstances.completed_on_cpu
-    return finding.outcome.name in _SURVIVABLE and (
-        circumstances.completed or finding.line < circumstances.went_on_until
-    )
+    logged = finding.outcome.name is OutcomeName.UNKNOWN and not finding.thread
+    went_on = circumstances.completed or finding.line < circumstances.went_on_until
+    return went_on and (logged or finding.outcome.name in _SURVIVABLE)
 
 
 def _in_compiler(finding: Finding) -> bool:
@@ -169,7 +169,7 @@ def _thread_compile(finding: Finding, circumstances: Circumstances) -> Finding:
         kind = _kind_by_place(finding.frames[-1] if finding.frames else "")
         return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)
     if finding.outcome.name is OutcomeName.UNKNOWN and in_compiler:
-        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR))
+        return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), role=Role.WRAPPER)
     return finding
 
 

@@ -591,6 +591,15 @@ def test_a_wording_is_read_as_what_it_means(row):
     check_row(row)
 
 
+def test_an_exception_that_was_logged_and_outlived_stops_nothing():
+    """A failed upload of a metric would end a healthy run."""
+    log = 'Traceback (most recent call last):\n  File "/env/site-packages/wandb/x.py", line 1, in f\n    x\nCommError: gone\n'
+
+    found = classify(Evidence(log=log + ST, returncode=0, threads=3))
+
+    assert (str(found.outcome), [str(outcome) for outcome in found.secondary]) == ("ok", ["unknown"])
+
+
 @pytest.mark.parametrize(
     ("expected", "secondary", "log", "returncode"),
     [
