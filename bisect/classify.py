@@ -201,7 +201,7 @@ def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...
         flags.append("masked_by_retry")
     if root.role <= Role.ENDING and _returncode(evidence, facts) == 0:
         flags.append("swallowed")
-    if root.outcome.name in RACES and not evidence.control:
+    if root.outcome.name in RACES and not evidence.control and not isinstance(evidence.result, HazardsResult):
         flags.append("no_control")
     return tuple(flags)
 

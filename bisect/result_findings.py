@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from .result import Failure, HazardRecord, HazardsResult, ProcessRecord, ThreadRecord, TrainResult
 
-_STEP_LENGTH = 1000
-"""Positions are steps times this, so that the events of one step keep their order."""
+_WITHOUT_A_STEP = 1_000_000
+"""The position of what has no step: behind everything that has one."""
 
 
 def train_findings(result: TrainResult) -> tuple[Finding, ...]:
@@ -81,7 +81,7 @@ def _hang(result: TrainResult) -> Iterator[Finding]:
     yield Finding(
         outcome=Outcome.parse(spelled),
         role=Role.SYMPTOM,
-        position=_STEP_LENGTH,
+        position=_WITHOUT_A_STEP,
         text=f"no heartbeat: {shown[:300]}",
         detail="heartbeat",
     )
@@ -111,7 +111,7 @@ def _process(process: ProcessRecord) -> Iterator[Finding]:
             yield Finding(
                 outcome=match[0].outcome,
                 role=match[0].role,
-                position=0,
+                position=_WITHOUT_A_STEP,
                 text=f"{warning.thread}: {warning.text}",
                 detail=match[0].detail,
             )
