@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from . import build, cache, cache_commands, lock, place, resolve, settings, spec
+from . import build, cache, cache_commands, history, lock, place, resolve, settings, spec
 from .errors import CannotBuildError, ToolError, UsageError
 from .store import Entry, Store
 
@@ -101,12 +101,15 @@ def _list(arguments: argparse.Namespace, chosen: Settings) -> int:
     from tabulate import tabulate  # noqa: PLC0415  (a cached environment is to be ready in half a second)
 
     rows = [_definition_row(definition, chosen) for definition in spec.shipped()]
+    told = [_definition_row(definition, chosen) for definition in history.definitions()]
     entries = [_entry_row(entry, chosen) for entry in Store(chosen.store).entries()]
     if arguments.json:
-        return _print_json({"schema": SCHEMA, "definitions": rows, "environments": entries})
+        return _print_json({"schema": SCHEMA, "definitions": rows, "histories": told, "environments": entries})
     table = [(row["name"], row["torch"] or "newest", row["cuda"], row["state"], row["summary"]) for row in rows]
     print(tabulate(table, headers=("name", "torch", "cuda", "state", "what")))  # noqa: T201
-    own = {row["digest"] for row in rows}
+    done = [(row["name"], row["state"], row["summary"].partition(", then ")[2]) for row in told]
+    print(f"\n{tabulate(done, headers=('with a history', 'state', 'what was done to it'))}")  # noqa: T201
+    own = {row["digest"] for row in (*rows, *told)}
     others = [
         (item["name"], item["torch"], item["cuda"], _gb(item["bytes"]), item["path"])
         for item in entries
@@ -119,7 +122,7 @@ def _list(arguments: argparse.Namespace, chosen: Settings) -> int:
 
 def _definition_row(definition: spec.Definition, chosen: Settings) -> dict[str, Any]:
     entry = build.entry_of(definition, chosen)
-    locked = (resolve.LOCKS / f"pylock.{definition.name}.toml").exists()
+    locked = (resolve.LOCKS / f"pylock.{history.base_of(definition).name}.toml").exists()
     return {
         "name": definition.name,
         "summary": definition.summary,

@@ -54,6 +54,11 @@ def shipped() -> tuple[History, ...]:
     return tuple(load(path.stem) for path in sorted(DIRECTORY.glob("*.toml")))
 
 
+def definitions() -> tuple[Definition, ...]:
+    """Every shipped history on each of the bases it ships for."""
+    return tuple(compose(spec.load(base), found) for found in shipped() for base in found.bases)
+
+
 def load(name_or_path: str) -> History:
     """Read a shipped history by name, or any TOML file by path."""
     path = Path(name_or_path) if name_or_path.endswith(".toml") else DIRECTORY / f"{name_or_path}.toml"

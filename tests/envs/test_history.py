@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from envs import history, replay, spec
+from envs import cli, history, replay, spec
 from envs.errors import UsageError
 from envs.lock import pins_digest
 from envs.spec import Action, HistoryStep, Installer
@@ -160,3 +160,13 @@ def test_a_torch_that_is_gone_is_not_published():
     log = "error: No solution found: Because there is no version of torch==2.9.0.dev20250804, it cannot be used."
 
     assert replay._explained(log, step, (f"torch=={step.torch}",)).outcome == "not_published"
+
+
+def test_histories_are_listed_with_what_was_done(capsys, tmp_path):
+    """Nobody finds an environment whose name is in no list."""
+    assert cli.main(["list", "--store", str(tmp_path), "--json"]) == 0
+
+    listed = {row["name"]: row for row in json.loads(capsys.readouterr().out)["histories"]}
+
+    assert listed["cu128+sglang-residue"]["state"] == "locked"
+    assert "uninstalled the usual way" in listed["cu128+sglang-residue"]["summary"]
