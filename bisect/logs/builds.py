@@ -29,7 +29,8 @@ def build_findings(
     lines: Sequence[Line], facts: LogFacts, result: TrainResult | HazardsResult | None, *, expected: str
 ) -> tuple[Finding, ...]:
     """Another torch than asked for, a torch that an install step replaced, two CUDA families in one freeze."""
-    return (*_unexpected(facts, result, expected=expected), *_replaced(lines, expected=expected), *_two_families(lines))
+    wrong = _unexpected(lines, facts, result, expected=expected)
+    return (*wrong, *_replaced(lines, expected=expected), *_two_families(lines))
 
 
 def same_build(expected: str, found: str) -> bool:
@@ -39,10 +40,13 @@ def same_build(expected: str, found: str) -> bool:
     return expected_public == found_public and (not expected_local or not found_local or expected_local == found_local)
 
 
-def _unexpected(facts: LogFacts, result: TrainResult | HazardsResult | None, *, expected: str) -> Iterator[Finding]:
+def _unexpected(
+    lines: Sequence[Line], facts: LogFacts, result: TrainResult | HazardsResult | None, *, expected: str
+) -> Iterator[Finding]:
     if not expected:
         return
-    printed = list(facts.torch)
+    installed = _last(lines, _INSTALLED)
+    printed = sorted((*facts.torch, *((installed,) if installed else ())))
     cuda = facts.cuda
     if result is not None and result.environment is not None:
         printed.append((0, result.environment.torch))

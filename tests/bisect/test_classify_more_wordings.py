@@ -12,6 +12,15 @@ ROWS = Rows()
 case = ROWS.add
 
 case(
+    "wrong_build",
+    "Successfully installed numpy-2.3.5 torch-2.9.1 torch-c-dlpack-ext-0.1.3 vllm-0.15.0\n",
+    "skip",
+    returncode=0,
+    expected_torch="2.10.0+cu130",
+)
+case("ok", "Successfully installed torch-2.10.0\n", "skip", returncode=0, expected_torch="2.10.0+cu130")
+
+case(
     "harness_error",
     "RuntimeError: block_mask was created for a smaller length than you're using it for, create a new block mask.\n",
     "skip",
