@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from . import matrix, ordered, paired, peers, searches, sets
+from . import benchmark, environments, matrix, ordered, paired, peers, searches, sets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,9 @@ PARTS = {
     "throughput": (paired.rows, "loss of throughput under noise and drift"),
     "kills": (searches.kills, "searches killed at random instants end like undisturbed ones and repeat nothing"),
     "overhead": (searches.overhead, "what `train` costs beside the benchmark (builds cu130 if it is not there)"),
+    "builds": (environments.rows, "a build against plain uv, a cached one, and verify (needs 10 GB of disk)"),
+    "step": (benchmark.step, "the drafter's step against dense attention (builds cu130 if it is not there)"),
+    "container": (benchmark.container, "the benchmark in a container against the host (needs an engine)"),
     "speed": (ordered.step_time, "time of one decision"),
     "sets": (sets.rows, "the guilty one or pair among 16 packages, and innocent ones"),
     "sets-large": (sets.large, "one guilty package among 200"),
