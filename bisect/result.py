@@ -215,7 +215,14 @@ class WorkaroundRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainResult:
-    """One run of the training benchmark. `config` holds every configuration value, by name."""
+    """One run of the training benchmark.
+
+    Attributes:
+        config: every configuration value, by name.
+        error: what ended the main thread before its workers could report; with phase `refused`, why it did not start.
+        hang: the silence that the benchmark itself ended.
+        replicas: which replicas finished and died, and how many met at each averaging.
+    """
 
     schema: int
     kind: str
@@ -228,7 +235,7 @@ class TrainResult:
     process: ProcessRecord | None = None
     throughput: ThroughputRecord | None = None
     hang: Mapping[str, object] | None = None
-    error: Mapping[str, object] | None = None
+    error: Failure | None = None
     started_at: float = math.nan
     wall_s: float = math.nan
     argv: tuple[str, ...] = ()

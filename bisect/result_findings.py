@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .logs.findings import Finding
-from .model import Outcome
+from .model import Outcome, OutcomeName
 from .result import Answer
 from .signatures import Role, first_match
 
@@ -36,18 +37,25 @@ def _failures(result: TrainResult) -> Iterator[Finding]:
         key=lambda pair: (_infinite(pair[0].at_s), pair[0].step or 0),
     )
     for index, (failure, thread) in enumerate(ordered):
-        yield _failure(failure, thread, position=index + 1)
+        yield _failure(failure, _place(failure, thread), thread=thread.name, position=index + 1)
+    if result.error is not None:
+        found = _failure(result.error, f"main thread ({result.phase})", thread="", position=0)
+        refused = result.phase == "refused" and found.outcome.name is OutcomeName.UNKNOWN
+        yield replace(found, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="refused") if refused else found
 
 
 def _infinite(value: float) -> float:
     return math.inf if math.isnan(value) else value
 
 
-def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Finding:
+def _place(failure: Failure, thread: ThreadRecord) -> str:
+    step = "?" if failure.step is None else failure.step
+    return f"{thread.name} at step {step} ({failure.phase or 'unknown phase'})"
+
+
+def _failure(failure: Failure, where: str, *, thread: str, position: int) -> Finding:
     head = f"{failure.type}: {failure.message}"
     match = first_match(head.replace("\n", " ")[:4000])
-    step = "?" if failure.step is None else failure.step
-    where = f"{thread.name} at step {step} ({failure.phase or 'unknown phase'})"
     frames = tuple(
         line.strip().split('"')[1] for line in failure.traceback.splitlines() if line.strip().startswith('File "')
     )
@@ -55,13 +63,13 @@ def _failure(failure: Failure, thread: ThreadRecord, *, position: int) -> Findin
     if match is None:
         return Finding(
             outcome=Outcome.parse("unknown"), role=Role.GENERIC, position=position, text=text, detail="exception",
-            thread=thread.name, frames=frames,
+            thread=thread, frames=frames,
         )  # fmt: skip
     signature, _, names = match
     role = signature.role if signature.role < Role.EXIT else Role.CAUSE
     return Finding(
         outcome=signature.outcome, role=role, position=position, text=text, detail=signature.detail,
-        advice=signature.advice, conclusion=signature.conclusion, thread=thread.name, names=tuple(names.items()),
+        advice=signature.advice, conclusion=signature.conclusion, thread=thread, names=tuple(names.items()),
         frames=frames,
     )  # fmt: skip
 

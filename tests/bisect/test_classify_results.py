@@ -92,6 +92,25 @@ def test_the_thread_that_traced_meanwhile_is_named_with_the_state_of_the_flag():
     assert "[FX flag set, drafter-0 was tracing]" in found.evidence[0]
 
 
+@pytest.mark.parametrize(
+    ("phase", "error", "expected"),
+    [
+        ("failed", ("ImportError", "libcudart.so.13: cannot open shared object file: No such file"), "import_broken"),
+        ("failed", ("RuntimeError", "No CUDA GPUs are available"), "no_gpu"),
+        ("refused", ("ConfigError", "profile node8 does not fit this machine: 8 GPUs"), "harness_error"),
+        ("failed", ("ZeroDivisionError", "division by zero"), "unknown"),
+    ],
+)
+def test_what_ended_the_main_thread_is_the_failure(phase, error, expected):
+    """A run that never started its threads would be unknown in spite of its own explanation."""
+    record = {"type": error[0], "message": error[1], "traceback": "Traceback ..."}
+
+    outcome, conclusion, found = judged(train([], finished=False, phase=phase, error=record), returncode=1)
+
+    assert (outcome, conclusion == "good") == (expected, False)
+    assert error[1] in found.evidence[0]
+
+
 def test_any_failure_of_the_build_is_a_question_of_its_own():
     """A search for whatever breaks would count a broken import, or miss a crash."""
     crashed = classify(Evidence(log="", returncode=-11))
