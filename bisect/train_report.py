@@ -5,6 +5,7 @@ Pure: takes judged runs, returns lines. The first line is the verdict in one sen
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isnan
 from statistics import median
@@ -271,7 +272,15 @@ def _gpu(result: TrainResult) -> list[str]:
         return []
     busy = ", ".join(f"{share:.0f} %" for share in result.process.gpu_utilization) or "not measured"
     peak = ", ".join(f"{size / 2**30:.1f} GiB" for size in result.process.peak_gpu_bytes) or "not measured"
-    return [f"GPU:        {'; '.join(str(gpu) for gpu in result.environment.gpus)}; busy {busy}; peak memory {peak}"]
+    names = "; ".join(_gpu_name(gpu) for gpu in result.environment.gpus)
+    return [f"GPU:        {names}; busy {busy}; peak memory {peak}"]
+
+
+def _gpu_name(gpu: object) -> str:
+    """`NVIDIA H200 (9.0, 140 GiB)` from what the benchmark says of a GPU."""
+    if not isinstance(gpu, Mapping):
+        return str(gpu)
+    return f"{gpu.get('name', 'GPU')} ({gpu.get('capability', '?')}, {int(gpu.get('memory_bytes', 0)) / 2**30:.0f} GiB)"
 
 
 def _compilation(process: ProcessRecord | None) -> list[str]:

@@ -217,3 +217,15 @@ def test_json_has_no_nan():
     result = parse_train(json.dumps(empty))
 
     json.dumps(as_json(answer(judged(result=result))), allow_nan=False)
+
+
+def test_a_gpu_is_named_with_how_busy_and_how_full_it_was():
+    """Near-idle GPUs with full memory were the incident's clue; a raw dictionary is not readable."""
+    content = json.loads((GOLDEN / "train.json").read_text())
+    content["environment"]["gpus"] = [
+        {"index": 0, "name": "NVIDIA H200", "capability": "9.0", "memory_bytes": 150_000_000_000}
+    ]
+    content["process"] |= {"gpu_utilization": [31.4], "peak_gpu_bytes": [64 * 2**30]}
+    text = render(answer(judged(result=parse_train(json.dumps(content)))))
+
+    assert "GPU:        NVIDIA H200 (9.0, 140 GiB); busy 31 %; peak memory 64.0 GiB" in text
