@@ -52,15 +52,24 @@ class Side:
     unreproducible: tuple[Unreproducible, ...] = ()
 
 
-def read_side(text: str, settings: Settings, *, base: Definition, say: Callable[[str], None]) -> Side:
-    """Read one side from its name or file."""
+def read_side(
+    text: str, settings: Settings, *, base: Definition, say: Callable[[str], None], may_build: bool = True
+) -> Side:
+    """Read one side from its name or file. What a history left is known only once it is built."""
     path = Path(text)
     if path.is_file() and not _is_definition(path):
         return _from_file(path, settings, base)
     if (path / "pyvenv.cfg").exists():
         return _from_directory(path.resolve(), settings, base)
     definition = spec.load(text)
-    return _from_history(definition, settings, say) if definition.history else _from_lock(definition, settings)
+    if not definition.history:
+        return _from_lock(definition, settings)
+    if not may_build and not build.is_built(definition, settings):
+        raise UsageError(
+            f"what {text} holds is known once it is built, and a dry run builds nothing",
+            hint=f"python -m envs build {text}",
+        )
+    return _from_history(definition, settings, say)
 
 
 def _is_definition(path: Path) -> bool:

@@ -105,12 +105,12 @@ def _only_one(directory: Path) -> FileLock:
 
 def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str], None]) -> tuple[Side, Side]:
     base = spec.load(args.base)
-    good = read_side(args.good, here, base=base, say=say)
+    good = read_side(args.good, here, base=base, say=say, may_build=not args.dry_run)
     if good.facts.history:
         raise UsageError(
             f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
         )
-    bad = read_side(args.bad, here, base=base, say=say)
+    bad = read_side(args.bad, here, base=base, say=say, may_build=not args.dry_run)
     variables = {**good.facts.variables, **_dumped(args.good_env)}
     good = replace(good, facts=replace(good.facts, variables=variables))
     facts = replace(

@@ -154,6 +154,17 @@ def test_the_plan_lists_the_differences_without_building(sides, index):
     assert not (sides / "store" / "environments").exists()
 
 
+def test_a_dry_run_builds_no_history(tmp_path):
+    """`--dry-run` would download and install SGLang."""
+    words = ["--good", "cu128", "--bad", "cu128+sglang", "--store", str(tmp_path / "store"), "--dry-run"]
+
+    done = run([sys.executable, "-m", "bisect", "packages", *words, "--probe", "train"])
+
+    assert done.returncode == 2, done.stderr
+    assert "python -m envs build cu128+sglang" in done.stderr
+    assert not (tmp_path / "store").exists()
+
+
 def test_a_list_without_torch_is_refused(sides, index):
     """Two lists of something else would be searched in vain."""
     (sides / "none.txt").write_text("numpy==2.3.5\n")
