@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from .registry import Probe
 
-DEADLINE_S = 60.0
+DEADLINE_S = 150.0
 _CRASHED_AT = re.compile(r"Current thread \S+ .*?\n\s+(File .*)")
 
 
