@@ -16,15 +16,16 @@ FORBIDDEN = {
     "dflash": {"envs", "bisect"},
 }
 PURE = {
-    "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox"},
+    "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "uvlog"},
     "bisect": {
         "model", "candidates", "classify", "signatures", "engine", "posterior", "packages", "throughput", "intervals",
         "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",
         "matrix_measure", "matrix_notes", "matrix_offers",
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
-        "freeze_lines", "packages_belief", "packages_choice", "packages_differences", "packages_report",
-        "packages_room", "packages_step", "choose", "information", "islands", "lineup", "neighbours", "speed_posterior",
+        "decode", "settle", "causes", "conclusion", "endings", "imports", "result_findings", "choose", "lineup",
+        "islands", "information", "freeze_lines", "packages_belief", "packages_choice", "packages_differences",
+        "packages_report", "packages_room", "packages_step", "neighbours", "speed_posterior",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import time
 from bisect.html import matrix_page, search_page
 
 import pytest
@@ -188,17 +186,12 @@ def test_text_has_contrast_in_light_and_dark(page, scheme):
     assert page.run(script) == []
 
 
-def test_two_hundred_cells_are_interactive_within_a_second(page, pages):
-    """A page that freezes is closed. The fastest of five loads counts, and a busy machine gets its share more."""
-    seconds = []
-    for _ in range(5):
-        started = time.monotonic()
-        page.open(pages / "large.html")
-        page.run("document.querySelector('.cell.race').click()")
-        assert page.run("document.getElementById('evidence').open") is True
-        seconds.append(time.monotonic() - started)
+def test_a_page_of_two_hundred_cells_opens_its_evidence(page, pages):
+    """The largest matrix would be the one nobody can read; `nox -s bench -- matrix` measures how fast it opens."""
+    page.open(pages / "large.html")
+    page.run("document.querySelector('.cell.race').click()")
 
-    assert min(seconds) < max(1.0, os.getloadavg()[0] / os.cpu_count()), seconds
+    assert page.run("document.getElementById('evidence').open") is True
 
 
 def test_the_theme_can_be_switched(page):
