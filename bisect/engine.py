@@ -46,7 +46,9 @@ DOUBT_AFTER = 50
 """Runs after which a search that still doubts that anything changes asks its endpoints again."""
 DOUBT = 0.1
 ENDPOINT_BUDGET = 100
-"""Runs of both endpoints together, or half as many again in all, after which a search in doubt ends."""
+"""Runs of both endpoints together after which four in five is enough to say that they behave alike."""
+LAST_DOUBT = 150
+"""Runs after which a search ends when no change is the likelier answer, and otherwise stops doubting."""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 ISLAND_CERTAIN = 0.9
@@ -150,6 +152,14 @@ def _endpoint(state: _State, workers: int) -> Step | None:
     return state.probe(due[:workers], "endpoints are checked first, more than once")
 
 
+def _enough_for_nothing(state: _State, *, at_the_ends: int) -> float:
+    """The probability of no change that ends the search: lower the more was spent on the question."""
+    if state.runs >= LAST_DOUBT:
+        return 0.5
+    certain = 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
+    return min(0.8, certain) if at_the_ends >= ENDPOINT_BUDGET else certain
+
+
 def _not_yet_seen(state: _State, workers: int) -> Probe | None:
     """No other environment is built before the failure was seen at least once."""
     if state.line.failures.any() or state.runs >= state.problem.max_runs:
@@ -187,10 +197,8 @@ def _nothing_changes(state: _State, workers: int) -> Step | None:
     none = state.belief.none_at_even_odds
     ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
     fewest = min(ends, key=ends.__getitem__)
-    spent = sum(ends.values()) >= ENDPOINT_BUDGET or state.runs >= 1.5 * ENDPOINT_BUDGET
-    certain = none >= 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
-    if not (certain or (spent and none >= 0.5)):
-        if spent or state.runs < DOUBT_AFTER or none < DOUBT:
+    if none < _enough_for_nothing(state, at_the_ends=sum(ends.values())):
+        if none < DOUBT or not DOUBT_AFTER <= state.runs < min(LAST_DOUBT, state.problem.max_runs):
             return None
         return state.probe([fewest] * workers, "nothing may have changed: the endpoints are compared again")
     if ends[fewest] < ALIKE_RUNS and state.runs < state.problem.max_runs:

@@ -150,6 +150,16 @@ def test_fixed_and_broken_again_is_named():
     assert isinstance(next_step(asked, observations), Contradiction)
 
 
+@pytest.mark.parametrize("budget", [1, 3, 7, 60, 90])
+def test_max_runs_is_never_overrun(budget):
+    """A doubt about the endpoints, or a missing confirmation, would go on over the budget."""
+    asked = problem(33, max_runs=budget)
+    for seed in range(3):
+        _, observations = play(asked, coins(asked, [0.05] * 20 + [0.12] * 13, seed=seed))
+
+        assert len(observations) <= budget
+
+
 def test_max_runs_ends_with_what_is_known():
     """A budget would be overrun, or end without the suspects."""
     asked = problem(65, max_runs=20)
