@@ -124,8 +124,8 @@ def test_replicas_that_average_stay_equal(train):
     }
 
 
-# Left to itself Dynamo compiles once for the first length and once for all; 2.7 learns in two recompilations that the
-# tensor's length and the mask's captured length vary, so that even one device overflows the default limit of 8.
+# Left to itself Dynamo compiles once for the first length and once for all. 2.7 to 2.9 learn in two recompilations that
+# the tensor's length and the mask's captured length vary: even one device then overflows the default limit of 8.
 @pytest.mark.parametrize(("dynamic", "per_mode"), [("true", 1), ("none", 3), ("false", None)])
 def test_a_healthy_run_compiles_no_more_than_the_law_and_is_never_dense(train, dynamic, per_mode):
     """Recompilation without end, or a silent fall to dense attention, would pass for healthy."""
