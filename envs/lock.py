@@ -13,7 +13,7 @@ import hashlib
 import json
 import tomllib
 from dataclasses import asdict, dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,7 @@ def exchanged(base: Lock, *, name: str, request: str, files: Iterable[index.File
     Nothing is resolved: that the rest may ask for another version is what such a lock is for.
     """
     wheels = tuple(
-        Wheel(filename=file.filename, sha256=file.sha256, size=file.size, upload_time=file.upload_time)
+        Wheel(filename=file.filename, sha256=file.sha256, size=file.size, upload_time=_whole_seconds(file.upload_time))
         for file in files
     )
     (first, *_) = index.from_filenames((wheel.filename for wheel in wheels), url="")
@@ -312,6 +312,14 @@ def _uv_wheel(entry: Mapping[str, Any]) -> Wheel:
         size=int(entry.get("size", 0)),
         upload_time=uploaded.strftime("%Y-%m-%dT%H:%M:%SZ") if isinstance(uploaded, datetime) else "",
     )
+
+
+def _whole_seconds(text: str) -> str:
+    """An index's upload time as a lock writes it, or the lock would differ from itself once read back."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if text else ""
+    except ValueError:
+        return ""
 
 
 def _basename(entry: Mapping[str, Any]) -> str:

@@ -1,10 +1,11 @@
 """A lock says exactly what is installed, and a lock that was touched is refused."""
 
 import tomllib
+from dataclasses import replace
 
 import pytest
 
-from envs import lock, resolve, spec
+from envs import index, lock, resolve, spec
 from envs.errors import CannotBuildError, UsageError
 from envs.index import Target
 
@@ -231,3 +232,18 @@ def test_stale_committed_lock_is_refused(tmp_path, monkeypatch):
 
     with pytest.raises(UsageError, match="is stale"):
         resolve.committed_lock(spec.load("cu130"))
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"), [("2025-11-11T17:51:44.090277Z", "2025-11-11T17:51:44Z"), ("last week", ""), ("", "")]
+)
+def test_an_exchanged_lock_reads_back_as_itself(said, kept):
+    """The default index says microseconds, a lock keeps seconds: every search over triton ended at its own lock."""
+    base = lock.Lock(name="base", request="r", pythons=("3.11",), exclude_newer="", distributions=())
+    (file,) = index.from_filenames(["leaf-1.0-py3-none-any.whl"], url="")
+    found = lock.exchanged(
+        base, name="leaf-1.0", request="q", files=[replace(file, upload_time=said)], source=lock.Source.DEFAULT
+    )
+
+    assert found.distributions[0].wheels[0].upload_time == kept
+    assert lock.from_toml(lock.to_toml(found), origin="here") == found
