@@ -12,6 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from envs.errors import ToolError
+from envs.process import drop_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,11 +70,14 @@ def main(argv: Sequence[str]) -> int:
     try:
         args = parser.parse_args(options, argparse.Namespace(rest=rest, argv=tuple(argv[1:])))
         code: int = module.run(args, stdout=sys.stdout, stderr=sys.stderr)
+        sys.stdout.flush()
     except ToolError as error:
         sys.stderr.write(f"error: {error.message}\n")
         if error.hint:
             sys.stderr.write(f"hint: {error.hint}\n")
         return error.exit_code
+    except BrokenPipeError:
+        return drop_output()
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from . import build, cache, cache_commands, history, lock, place, resolve, settings, spec
 from .errors import CannotBuildError, ToolError, UsageError
+from .process import drop_output
 from .store import Entry, Store
 
 if TYPE_CHECKING:
@@ -32,15 +33,19 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser().parse_args(argv)
     command: Callable[[argparse.Namespace, Settings], int] = arguments.command
     try:
-        return command(arguments, settings.from_arguments(arguments, os.environ))
+        code = command(arguments, settings.from_arguments(arguments, os.environ))
+        sys.stdout.flush()
     except ToolError as error:
         _say(f"error: {error.message}")
         if error.hint:
             _say(f"hint: {error.hint}")
         return error.exit_code
+    except BrokenPipeError:
+        return drop_output()
     except KeyboardInterrupt:
         _say("interrupted; nothing half-made was left")
         return 130
+    return code
 
 
 def parser() -> argparse.ArgumentParser:

@@ -106,6 +106,14 @@ class Captured:
     stderr: str
 
 
+def drop_output() -> int:
+    """Nobody reads the output any more (`| head`): say nothing more, and answer what the shell calls SIGPIPE."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+    return 128 + signal.SIGPIPE
+
+
 def run(
     argv: Sequence[str],
     *,

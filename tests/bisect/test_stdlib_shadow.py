@@ -46,3 +46,20 @@ def test_the_command_prints_something():
     finished = _python("-m", "bisect", "--help")
 
     assert "torch-nightlies" in finished.stdout
+
+
+@pytest.mark.parametrize("argv", [("bisect", "classify", "tests/golden/train.json", "--json"), ("envs", "list")])
+def test_a_reader_that_has_enough_is_no_bug(argv):
+    """`... | head -1` would end in a traceback and in the exit code of a bug."""
+    script = 'set -o pipefail; "$0" -m "$@" | true'
+    finished = subprocess.run(
+        ["bash", "-c", script, sys.executable, *argv],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert finished.stderr == ""
+    assert finished.returncode in (0, 141)
