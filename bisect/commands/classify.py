@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001  (the interface of commands)
     """Classify every file; 0 when all could be read."""
     hunted = _hunted(args.hunt)
+    if args.threads is not None and args.threads < 1:
+        raise UsageError(f"--threads is {args.threads}", hint="the number of worker threads of the run, 1 or more")
     rows = [(name, classify(_evidence(name, args))) for name in args.files]
     if args.json:
         json.dump([_row(name, found, conclude(found, hunted)) for name, found in rows], stdout, indent=2)

@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
 
 def _read(name: str) -> str:
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        return sys.stdin.read().removeprefix("\ufeff") if name == "-" else Path(name).read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the problem {name}: {error}", hint=_EXAMPLE) from error
 
@@ -84,7 +84,7 @@ def parse(text: str) -> Question:
     """Check the file's text and turn it into a question; UsageError names what is wrong with it."""
     try:
         data = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"the problem is not JSON: {error}", hint=_EXAMPLE) from error
     if not isinstance(data, dict):
         raise UsageError(f"the problem is a {type(data).__name__}, not an object", hint=_EXAMPLE)
@@ -99,6 +99,8 @@ def parse(text: str) -> Question:
     if len(set(candidates)) != len(candidates):
         twice = sorted({name for name in candidates if candidates.count(name) > 1})
         raise UsageError(f"candidates given twice: {twice}", hint="name each candidate once, oldest first")
+    if "none" in candidates:
+        raise UsageError("a candidate is named 'none'", hint="the posterior says none for no change at all: rename it")
     if data["good"] == data["bad"]:
         raise UsageError(f"good and bad are the same candidate {data['good']!r}", hint="a search needs two endpoints")
     return Question(

@@ -196,3 +196,10 @@ def test_the_command_prints_its_answer_when_started_as_a_module(log):
     )
 
     assert json.loads(done.stdout)[0]["class"] == "fx_flag_race"
+
+
+@pytest.mark.parametrize("threads", [0, -3])
+def test_a_run_has_at_least_one_thread(log, threads):
+    """A negative count would be passed on as evidence."""
+    with pytest.raises(UsageError, match=f"--threads is {threads}"):
+        rows(log, f"--threads={threads}")

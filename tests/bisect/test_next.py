@@ -164,3 +164,22 @@ def test_a_missing_key_and_a_missing_file_are_usage_errors(capsys, tmp_path):
         command.parse(json.dumps({key: value for key, value in DATA.items() if key != "observations"}))
     assert main(["next", "--problem", str(tmp_path / "nowhere.json")]) == 2
     assert "nowhere.json" in capsys.readouterr().err
+
+
+def test_a_file_nested_beyond_all_bounds_is_a_usage_error(capsys, tmp_path):
+    """A traceback and exit 1 would call a broken file a bug of ours."""
+    code, output = _run("[" * 100_000, capsys, tmp_path)
+
+    assert (code, output.err.startswith("error: the problem is not JSON")) == (2, True)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_problem(capsys, tmp_path):
+    """An editor on Windows would make every problem unreadable."""
+    assert _run("\ufeff" + json.dumps(DATA), capsys, tmp_path)[0] == 0
+
+
+def test_no_candidate_takes_the_name_of_no_change(capsys, tmp_path):
+    """Its probability would be overwritten by that of no change, and the posterior would not add up."""
+    code, output = _run({**DATA, "candidates": [*DATA["candidates"], "none"]}, capsys, tmp_path)
+
+    assert (code, output.err.startswith("error: a candidate is named 'none'")) == (2, True)
