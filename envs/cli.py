@@ -190,8 +190,13 @@ def _resolved(definition: spec.Definition, chosen: Settings, output: str | None)
     else:
         resolved = resolve.lock_now(resolve.pinned(definition, chosen), chosen)
         path = Path(output) if output else resolve.resolved_path(resolve.pinned(definition, chosen), chosen)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(lock.to_toml(resolved), encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(lock.to_toml(resolved), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"cannot write the lock to {path}: {error.strerror}", hint="choose another --output"
+        ) from error
     return resolved, str(path)
 
 

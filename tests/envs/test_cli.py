@@ -200,3 +200,13 @@ def test_sizes(run):
     ]
     for text in ("", "G", "50X", "-1G", "lots"):
         assert run("prune", f"--max-size={text}")[0] == 2, text
+
+
+@pytest.mark.uv
+def test_a_lock_that_cannot_be_written(run, index, stub, tmp_path):
+    """A mistyped --output would be a traceback."""
+    (tmp_path / "file").write_text("")
+    target = tmp_path / "file" / "pylock.toml"
+    code, _, err = run("lock", stub, "--output", str(target), "--index", index.url, "--default-index", index.url)
+
+    assert (code, err.splitlines()[-1]) == (2, "hint: choose another --output")
