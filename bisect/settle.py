@@ -139,10 +139,14 @@ def _in_compiler(finding: Finding) -> bool:
 
 
 def _traces_itself(finding: Finding, circumstances: Circumstances) -> bool:
-    """Whether the thread that raised was itself inside an FX trace: in a race the tracer is another thread."""
+    """Whether the thread that raised was itself inside an FX trace, and nothing says that there were others.
+
+    Of several threads that compile at once each is inside a trace of its own when another one's flag reaches it, so
+    its frames tell the two apart only in a run of one thread.
+    """
     tracers = ("torch/fx/_symbolic_trace.py", "torch/fx/experimental/proxy_tensor.py")
     own = any(tracer in frame for frame in finding.frames for tracer in tracers)
-    return own and circumstances.control != "clean"
+    return own and circumstances.control != "clean" and (circumstances.num_threads or 0) < 2
 
 
 def _only_in_recomputation(findings: Sequence[Finding], circumstances: Circumstances) -> bool:
