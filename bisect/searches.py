@@ -75,7 +75,7 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
     path = request.directory / FILE_NAME
     _place(request)  # where it cannot run is told before anything is listed or made
     if args.dry_run:
-        _, plan = _new_plan(request, stderr)
+        _, plan = _new_plan(request)
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
         return 0
     if not path.exists():
@@ -112,7 +112,8 @@ def _open(request: Request, path: Path, stderr: IO[str]) -> Journal:
         header = {"command": request.kind, "argv": argv, "identity": identity, "cwd": str(Path.cwd())}
         journal = Journal.create(path, header)
     if not journal.contents.of("plan"):
-        _, plan = _new_plan(request, stderr)
+        _, plan = _new_plan(request)
+        print("\n".join(plan["lines"]), file=stderr, flush=True)
         journal.append("plan", **plan)
         journal = _reopened(journal)
     else:
@@ -148,7 +149,7 @@ def _refuse_another(header: Mapping[str, Any], kind: str, identity: Mapping[str,
         )
 
 
-def _new_plan(request: Request, stderr: IO[str]) -> tuple[Range, dict[str, Any]]:
+def _new_plan(request: Request) -> tuple[Range, dict[str, Any]]:
     """List the builds, pick the range, and say what the search will cost."""
     found = request.find_range()
     candidates = [asdict(candidate) for candidate in found.candidates]
@@ -172,7 +173,6 @@ def _new_plan(request: Request, stderr: IO[str]) -> tuple[Range, dict[str, Any]]
         keep=request.asked.keep,
     )
     lines = cost.lines() + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
-    print("\n".join(lines), file=stderr, flush=True)
     plan = {
         "candidates": candidates,
         "excluded": [asdict(item) for item in found.excluded],

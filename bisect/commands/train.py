@@ -19,7 +19,7 @@ from envs.build import build
 from envs.errors import UsageError
 from envs.resolve import newest
 
-from ..files import make_run_directory, refuse_used
+from ..files import make_run_directory
 from ..judge import classify_train, control_verdict, train_result
 from ..model import OutcomeName
 from ..probe import RunKind, RunRecord, RunRequest, run_once
@@ -92,14 +92,17 @@ class Request:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Build, run, judge, report."""
     request = _request(args)
-    refuse_used(request.directory)
-    built = build(
-        request.definition,
-        request.settings,
-        report=lambda line: print(line, file=stderr, flush=True),
-        require_compiler=compiles_native_code(args),
-    )
     make_run_directory(request.directory)
+    try:
+        built = build(
+            request.definition,
+            request.settings,
+            report=lambda line: print(line, file=stderr, flush=True),
+            require_compiler=compiles_native_code(args),
+        )
+    except BaseException:
+        request.directory.rmdir()
+        raise
     request = replace(request, cache=_unpacked(request, built))
     answer = train(request, built, stderr=stderr)
     text = json.dumps(as_json(answer), indent=1)
