@@ -74,9 +74,9 @@ class Interpreter:
 
 
 def find(pythons: tuple[str, ...], *, uv: str, offline: bool, environ: Mapping[str, str] = os.environ) -> Interpreter:
-    """The first of `pythons` the machine has with headers, else one that uv downloads, else one without headers.
+    """The first of `pythons` the machine has with headers, else one without, else one that uv downloads.
 
-    Only what compiles C needs the headers (Triton, and Inductor on a CPU); whoever needs them asks for them.
+    Only what compiles C needs the headers: Triton does, so beside a GPU a download comes before one without them.
     """
     bare: list[Interpreter] = []
     for python in pythons:
@@ -85,6 +85,8 @@ def find(pythons: tuple[str, ...], *, uv: str, offline: bool, environ: Mapping[s
                 return found
             bare.append(found)
     usable = [item for item in bare if item.minor in pythons]
+    if usable and not machine.driver_version():
+        return usable[0]
     if not offline:
         downloaded = _download(pythons[0], uv, environ)
         if downloaded is not None:
