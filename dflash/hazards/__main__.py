@@ -135,6 +135,7 @@ def import_for_all_probes() -> None:
     import torch._dynamo.backends.common
     import torch._functorch.aot_autograd
     import torch.fx.experimental.proxy_tensor
+    import torch.nested._internal.nested_tensor  # every first fake tensor mode imports it, for 1 s
     import torch.nn.attention.flex_attention  # noqa: F401
 
 

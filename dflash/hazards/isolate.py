@@ -9,7 +9,6 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
-import re
 import select
 import signal
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from .forced import Answer, CouldNotForceError, Finding
+from .repeat import crash_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from .registry import Probe
 
 DEADLINE_S = 150.0
-_CRASHED_AT = re.compile(r"Current thread \S+ .*?\n\s+(File .*)")
 
 
 @dataclass(frozen=True)
@@ -128,10 +127,9 @@ def judge(probe: Probe, text: bytes, returncode: int, crash: str) -> Finding:
     if text:
         found = json.loads(text)
         return Finding(Answer(found["answer"]), tuple(found["evidence"]))
-    frame = _CRASHED_AT.search(crash)
-    evidence = [f"the probe's process died: {_exit_name(returncode)}"] + ([frame[1]] if frame else [])
+    evidence = (f"the probe's process died: {_exit_name(returncode)}", *crash_frame(crash))
     crashed = returncode < 0 and probe.crash_is_the_hazard
-    return Finding(Answer.LEAKS if crashed else Answer.COULD_NOT_TEST, tuple(evidence))
+    return Finding(Answer.LEAKS if crashed else Answer.COULD_NOT_TEST, evidence)
 
 
 def _exit_name(returncode: int) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from dflash.config import ConfigError
 from dflash.hazards.forced import Answer, CouldNotForceError, Gate, describe, parked
 from dflash.hazards.isolate import judge
 from dflash.hazards.registry import PROBES, select
+from dflash.hazards.repeat import first_crash
 
 ROOT = Path(__file__).parents[2]
 FIRST, LAST = (2, 7, 1), (2, 15, 0)
@@ -124,6 +127,34 @@ def test_a_crash_names_the_frame_it_died_in():
     log = 'Fatal Python error\n\nCurrent thread 0x00007f (most recent call first):\n  File "fake.py", line 7 in enter\n'
 
     assert 'File "fake.py", line 7 in enter' in judge(crash_probe(), b"", -11, log).evidence
+
+
+@pytest.mark.torch
+def test_a_race_that_crashes_late_is_still_found(tmp_path):
+    """One clean attempt at a race proves little: the crash of a later one is the answer, and ends the attempts."""
+    made = tmp_path / "made"
+
+    def crash_the_third_time() -> None:
+        with made.open("a") as file:
+            file.write("x")
+        if made.read_text() == "xxx":
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+    crash = first_crash(crash_the_third_time, times=8, deadline_s=30.0)
+
+    assert crash is not None
+    assert (crash.attempt, crash.signal, made.read_text()) == (3, signal.SIGSEGV, "xxx")
+    assert "Segmentation fault" in crash.log
+
+
+@pytest.mark.torch
+def test_only_attempts_that_end_well_clear_a_build():
+    """Attempts that hang or fail have not looked: to call them clean would be a false all-clear."""
+    assert first_crash(lambda: None, times=2, deadline_s=30.0) is None
+    with pytest.raises(CouldNotForceError, match=r"2 of 2 attempts.*did not end"):
+        first_crash(lambda: time.sleep(60), times=2, deadline_s=0.1)
+    with pytest.raises(CouldNotForceError, match=r"1 of 1 attempts.*ZeroDivisionError"):
+        first_crash(lambda: 1 / 0, times=1, deadline_s=30.0)
 
 
 def test_an_answer_of_the_child_is_taken_as_it_is():
