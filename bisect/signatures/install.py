@@ -13,7 +13,7 @@ INSTALL = (
         r"|There is not enough space on the disk|you don't have enough free space|No usable temporary directory",
         "no space|enospc|errno 28|error 28|quota exceeded|edquot|errno 122|error 122|full|space|usable temporary",
         source="errno 28 and 122, pip, docker, sqlite",
-        example="OSError: [Errno 28] No space left on device: '/root/.cache/uv'",
+        example="OSError: [Errno 28] No space left on device: '/home/u/.cache/uv'",
         unless=r"/dev/shm|shm\b",
     ),
     rule(
