@@ -127,7 +127,7 @@ def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) 
     if blocked is not None:
         return Room(definition=definition, blocked=blocked)
     try:
-        if not definition.image:
+        if here.driver and not definition.image and settings.backend == "venv":  # only what a GPU runs compiles C
             machine.require_compiler()
         return _resolved(definition, settings)
     except (CannotBuildError, CannotRunError) as error:

@@ -172,10 +172,30 @@ def restore(archive: Path, target: Path, said: Fingerprint, *, anyway: bool = Fa
 def _unpack(archive: Path, directory: Path, manifest: Manifest) -> None:
     """Unpack everything but the manifest; UsageError when that is not what the manifest says."""
     with _opened(archive) as tar:
-        tar.extractall(directory, filter="data")
+        _extract(tar, directory)
     (directory / _MANIFEST).unlink()
     if manifest.folders != tuple(_measure(folder.name, directory / folder.name) for folder in manifest.folders):
         raise UsageError(f"{archive} holds other files than its manifest says", hint="it is damaged; save it again")
+
+
+def _extract(tar: tarfile.TarFile, directory: Path) -> None:
+    """Extract plain files and directories only, and nothing outside the directory.
+
+    Python before 3.11.4 has no extraction filters, and Debian 12 ships 3.11.2.
+    """
+    for member in tar:
+        target = (directory / member.name).resolve()
+        if not target.is_relative_to(directory.resolve()) or not (member.isfile() or member.isdir()):
+            raise tarfile.TarError(f"{member.name!r} is no plain file inside the archive")
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = tar.extractfile(member)
+        assert content is not None
+        with content, target.open("wb") as file:
+            shutil.copyfileobj(content, file)
+        target.chmod(member.mode & 0o755)
 
 
 def misfits(manifest: Manifest, said: Fingerprint) -> tuple[str, ...]:

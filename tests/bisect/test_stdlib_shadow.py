@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,11 @@ def _python(*argv: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *argv], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
 
 
+def _has_its_own_tests() -> bool:
+    return bool(importlib.util.find_spec("test") and importlib.util.find_spec("test.test_bisect"))
+
+
+@pytest.mark.skipif(not _has_its_own_tests(), reason="this Python comes without its own tests")
 def test_cpythons_own_test_of_bisect_passes_from_the_repository_root():
     """random, statistics and torch would get an API that differs from the one they were written for."""
     finished = _python("-m", "test.test_bisect", "-v")

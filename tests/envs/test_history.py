@@ -162,6 +162,7 @@ def test_a_torch_that_is_gone_is_not_published():
     assert replay._explained(log, step, (f"torch=={step.torch}",)).outcome == "not_published"
 
 
+@pytest.mark.subprocess
 def test_histories_are_listed_with_what_was_done(capsys, tmp_path):
     """Nobody finds an environment whose name is in no list."""
     assert cli.main(["list", "--store", str(tmp_path), "--json"]) == 0
