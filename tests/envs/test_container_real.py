@@ -15,6 +15,7 @@ import pytest
 
 from envs import container, place, sandbox, settings
 from envs.errors import CannotRunError
+from envs.store import Store
 
 ROOT = Path(__file__).parent.parent.parent
 BASE_IMAGE = "torch-upgrade-bisect/base:test"
@@ -46,6 +47,14 @@ def environ(tmp_path_factory):
     finally:
         daemon.terminate()
         daemon.wait(timeout=60)
+        _unmount_below(home)
+
+
+def _unmount_below(home):
+    """A stopped daemon leaves its network namespace mounted, and the directory could never be removed."""
+    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for path in sorted((path for path in mounted if path.startswith(f"{home}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", path], check=False)
 
 
 def _daemon(home, address):
@@ -73,10 +82,14 @@ def _last_line(path):
 
 @pytest.fixture(scope="module")
 def base_image(environ):
-    """The base image, made by the command a user would type."""
-    made = _tool(environ, "envs", "base-image")
-    assert BASE_IMAGE in made.stdout
-    return BASE_IMAGE
+    """The base image, made by the command a user would type; what was built in it goes with it."""
+    made = json.loads(_tool(environ, "envs", "base-image", "--json").stdout)
+    assert made["image"] == BASE_IMAGE
+    yield BASE_IMAGE
+    store = Store(settings.from_environ(environ).store)
+    for entry in store.entries():
+        if entry.image == made["id"]:
+            store.remove(entry.digest)
 
 
 @pytest.fixture
