@@ -55,12 +55,11 @@ class Engine:
         return f"{kind} {version.get('Version', '?')}"
 
     def image(self, reference: str) -> dict[str, Any]:
-        """Id, digests and default environment of an image that the engine holds; CannotBuildError when it does not."""
+        """Id and registry digests of an image that the engine holds; CannotBuildError when it does not."""
         found: dict[str, Any] = _asked(lambda: self._client.inspect_image(reference))  # type: ignore[no-untyped-call]
         return {
             "id": found["Id"],
             "digests": sorted(found.get("RepoDigests") or []),
-            "environment": list((found.get("Config") or {}).get("Env") or []),
         }
 
     def has_image(self, reference: str) -> bool:
@@ -132,13 +131,6 @@ class Engine:
         for item in found:
             self._remove(item["Id"])
         return tuple(str(item["Id"])[:12] for item in found)
-
-    def remove_image(self, reference: str) -> None:
-        """Remove an image; one that is not there is fine."""
-        try:
-            self._client.remove_image(reference, force=True)
-        except docker.errors.ImageNotFound:
-            return
 
     def _state(self, identifier: str) -> Mapping[str, Any]:
         state: Mapping[str, Any] = _asked(lambda: self._client.inspect_container(identifier))["State"]

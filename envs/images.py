@@ -1,6 +1,6 @@
 """An image as it is, as an environment: asked what it holds, recorded by its id, nothing in it replaced.
 
-What it is called may move to other bytes, so its identity is the image's id; its registry digests are kept beside it.
+What it is called may move to other bytes, so its identity is the image's id.
 """
 
 from __future__ import annotations
