@@ -116,6 +116,13 @@ class Browser:
         assert "exceptionDetails" not in result, result["exceptionDetails"]
         return result["result"].get("value")
 
+    def wait_for(self, condition):
+        """Until a JavaScript condition holds; fails after ten seconds."""
+        deadline = time.monotonic() + 10
+        while not self.run(condition):
+            assert time.monotonic() < deadline, condition
+            time.sleep(0.02)
+
     def resize(self, width, height=900):
         mobile = width < 600
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=mobile)

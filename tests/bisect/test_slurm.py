@@ -70,7 +70,7 @@ def test_a_search_killed_with_jobs_in_flight_finds_them_again(tmp_path, cluster)
     with served(tmp_path / "index", stubs()) as url:
         argv = command(tmp_path, url)
         child = subprocess.Popen(argv, cwd=ROOT, env=cluster, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        wait_until((tmp_path / "out" / "slurm" / "run-0001.json").exists, child)
+        wait_until(lambda: len(submitted(tmp_path)) >= 2, child)
         child.kill()
         child.communicate()
         done = subprocess.run(argv, cwd=ROOT, env=cluster, capture_output=True, text=True, timeout=600, check=False)
