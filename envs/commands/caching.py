@@ -1,4 +1,4 @@
-"""`python -m envs cache save | restore | list`: options and output; the work is in `cache`."""
+"""`cache save | restore | list`: options and output; the work is in `cache`."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import cache
-from .errors import UsageError
+from .. import cache
+from ..errors import UsageError
+from .output import SCHEMA, built_entry, print_json, say
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
-    from .cache import Manifest
-    from .settings import Settings
-    from .store import Entry
+    from ..cache import Manifest
+    from ..settings import Settings
+    from ..store import Entry
 
 
 def add_save(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +37,17 @@ def add_restore(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--anyway", action="store_true", help="even into a build it does not fit")
 
 
-def save(arguments: argparse.Namespace, chosen: Settings, entry: Entry) -> tuple[Path, Manifest]:
-    """Save a cache; the archive and its manifest."""
+def save(arguments: argparse.Namespace, chosen: Settings) -> int:
+    """Save a compile cache with a manifest."""
+    archive, manifest = _save(arguments, chosen, built_entry(arguments.env, chosen))
+    if arguments.json:
+        return print_json({"schema": SCHEMA, **_row(archive, manifest)})
+    print(archive)  # noqa: T201
+    say(f"saved {manifest.bytes / 1e6:.1f} MB of {', '.join(folder.name for folder in manifest.folders)}")
+    return 0
+
+
+def _save(arguments: argparse.Namespace, chosen: Settings, entry: Entry) -> tuple[Path, Manifest]:
     named = {kind: Path(text) for kind, text in _pairs(arguments.folder, "--folder")}
     found = cache.sources(Path(arguments.directory) if arguments.directory else None, named)
     manifest = cache.describe(
@@ -55,13 +65,31 @@ def save(arguments: argparse.Namespace, chosen: Settings, entry: Entry) -> tuple
     return archive, manifest
 
 
-def restore(arguments: argparse.Namespace, chosen: Settings, entry: Entry) -> Manifest:
-    """Restore a cache; its manifest."""
-    archive = locate(arguments.archive, chosen)
-    return cache.restore(archive, Path(arguments.directory), entry.fingerprint, anyway=arguments.anyway)
+def restore(arguments: argparse.Namespace, chosen: Settings) -> int:
+    """Restore a compile cache into a build that it fits."""
+    entry = built_entry(arguments.env, chosen)
+    archive = _locate(arguments.archive, chosen)
+    manifest = cache.restore(archive, Path(arguments.directory), entry.fingerprint, anyway=arguments.anyway)
+    if arguments.json:
+        return print_json({"schema": SCHEMA, "directory": arguments.directory, **_row(archive, manifest)})
+    print(arguments.directory)  # noqa: T201
+    say(f"restored {manifest.bytes / 1e6:.1f} MB made by {manifest.environment} (torch {manifest.torch})")
+    return 0
 
 
-def locate(text: str, chosen: Settings) -> Path:
+def list_all(arguments: argparse.Namespace, chosen: Settings) -> int:
+    """The saved compile caches."""
+    from tabulate import tabulate  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+
+    rows = [_row(archive, manifest) for archive, manifest in cache.listing(chosen.store / "caches")]
+    if arguments.json:
+        return print_json({"schema": SCHEMA, "caches": rows})
+    headers = ("name", "torch", "triton", "GPU", "files", "size")
+    print(tabulate(_table(rows), headers=headers, disable_numparse=True))  # noqa: T201
+    return 0
+
+
+def _locate(text: str, chosen: Settings) -> Path:
     """An archive by its path, or by its name in the store."""
     path = Path(text)
     if path.is_file():
@@ -69,12 +97,12 @@ def locate(text: str, chosen: Settings) -> Path:
     return chosen.store / "caches" / (text if text.endswith(cache.SUFFIX) else text + cache.SUFFIX)
 
 
-def row(archive: Path, manifest: Manifest) -> dict[str, Any]:
+def _row(archive: Path, manifest: Manifest) -> dict[str, Any]:
     """An archive as JSON has it."""
     return {"archive": str(archive), "name": archive.name.removesuffix(cache.SUFFIX), **asdict(manifest)}
 
 
-def table(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
+def _table(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
     """Archives as lines of a table: name, build, triton, GPU, files, size."""
     return [
         (
