@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import backend, history, images, machine, replay, resolve, room, venv
+from . import backend, expected, history, images, machine, replay, resolve, room, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
@@ -211,6 +211,9 @@ def _build(
             replay.forget(building)
         report("asking the environment what it is")
         found = _ask(building, definition, _locked_torch(pins), place)
+        if definition.history:
+            report("noting what the history left")
+            expected.keep(building, pins)
         entry = Entry(
             name=definition.name,
             digest=digest,

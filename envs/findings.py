@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,7 @@ class Finding:
         owners: distributions whose RECORD lists the file, `name==version`.
         detail: one line more.
         fault: whether it makes the environment untrustworthy.
+        expected: whether the environment's own history left it so; then it is no fault.
     """
 
     kind: Kind
@@ -57,6 +58,20 @@ class Finding:
     owners: tuple[str, ...] = ()
     detail: str = ""
     fault: bool = True
+    expected: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a history left: the faults of the finished environment.
+
+    Attributes:
+        findings: the faults.
+        digests: hash as `sha256=...` of each of their files, by path.
+    """
+
+    findings: tuple[Finding, ...] = ()
+    digests: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +146,29 @@ def unexpected(installed: Iterable[tuple[str, str]], pins: Sequence[Pin]) -> Ite
         else:
             detail = f"locked {wanted[name]}, installed {have[name]}"
         yield Finding(kind=Kind.UNEXPECTED, path=name, detail=detail)
+
+
+def since_built(found: Iterable[Finding], left: Left, actual: Mapping[str, str]) -> Iterator[Finding]:
+    """What was found, where what the history left is expected and whatever differs from that is a fault.
+
+    Args:
+        found: what a look found.
+        left: what the first look at the finished environment found.
+        actual: hash of every file that was looked at.
+    """
+    known = {(item.kind, item.path, item.owners, item.detail) for item in left.findings}
+    here: set[tuple[Kind, str]] = set()
+    for item in found:
+        here.add((item.kind, item.path))
+        expected = item.fault and (item.kind, item.path, item.owners, item.detail) in known
+        yield replace(item, fault=False, expected=True) if expected else item
+    for item in left.findings:
+        if (item.kind, item.path) not in here:
+            detail = f"{item.kind} when the environment was built, and no longer"
+            yield Finding(kind=Kind.UNEXPECTED, path=item.path, owners=item.owners, detail=detail)
+    for path, digest in left.digests.items():
+        if path in actual and actual[path] != digest and (Kind.CHANGED, path) not in here:
+            yield Finding(kind=Kind.CHANGED, path=path, detail=f"now {actual[path]}, {digest} when it was built")
 
 
 def _is_own(path: str, base: str) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from . import expected, machine, verify
 from . import fingerprint as fingerprints
-from . import machine, verify
 from .diff import Snapshot
 from .findings import Kind
 
@@ -41,7 +41,7 @@ _SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 def of_entry(entry: Entry, directory: Path) -> Snapshot:
     """The snapshot of an environment in the store, from what it said when it was built and its files now."""
-    found = verify.verify(directory / "venv", memory=directory / "verified.json")
+    found = verify.verify(directory / "venv", memory=directory / expected.MEMORY)
     return _snapshot(entry.name, directory / "venv", entry.fingerprint, found, variables=dict(entry.environment))
 
 

@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from .errors import UsageError
-from .findings import Finding, Kind, Recorded, against_records, mixed, unexpected, unowned
+from .findings import Finding, Kind, Recorded, against_records, mixed, since_built, unexpected, unowned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from .findings import Left
     from .lock import Pin
 
 _WORKERS = 4
@@ -84,20 +85,24 @@ class _Hashes:
     computed: int = 0
 
 
-def verify(environment: Path, *, memory: Path | None = None, pins: Sequence[Pin] = ()) -> Verification:
+def verify(
+    environment: Path, *, memory: Path | None = None, pins: Sequence[Pin] = (), left: Left | None = None
+) -> Verification:
     """Look at a virtual environment.
 
     Args:
         environment: directory with `pyvenv.cfg`.
         memory: file that remembers hashes between calls.
         pins: what should be installed; empty to leave that question out.
+        left: what its history left when it was finished, which is no fault.
     """
     started = time.monotonic()
     site = _site_packages(environment)
     seen = dict(_walk(environment))
     records, broken, installed = _records(site, environment)
     hashes = _remembered(memory)
-    actual = _hash(environment, [path for path in records if path in seen], seen, hashes)
+    extra = [path for path in left.digests if path not in records] if left else []
+    actual = _hash(environment, [path for path in (*records, *extra) if path in seen], seen, hashes)
     findings = [
         *broken,
         *against_records(records, seen, actual),
@@ -106,6 +111,8 @@ def verify(environment: Path, *, memory: Path | None = None, pins: Sequence[Pin]
         *mixed(installed),
         *(unexpected(installed, pins) if pins else ()),
     ]
+    if left is not None:
+        findings = list(since_built(findings, left, actual))
     _remember(hashes, actual, seen)
     return Verification(
         findings=tuple(sorted(findings, key=lambda item: (not item.fault, item.kind, item.path))),
@@ -206,12 +213,13 @@ def _hash(environment: Path, paths: Sequence[str], seen: Mapping[str, _Seen], ha
     unknown.sort(key=lambda path: -seen[path].size)
     hashes.computed = len(unknown)
     with ThreadPoolExecutor(max_workers=min(_WORKERS, os.cpu_count() or 1)) as pool:
-        digests = pool.map(lambda path: _digest(environment / path), unknown)
+        digests = pool.map(lambda path: digest(environment / path), unknown)
         actual.update(zip(unknown, digests, strict=True))
     return actual
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """The hash of a file in RECORD's spelling."""
     with path.open("rb") as file:
         raw = hashlib.file_digest(file, "sha256").digest()
     return f"sha256={base64.urlsafe_b64encode(raw).rstrip(b'=').decode()}"

@@ -21,15 +21,19 @@ if TYPE_CHECKING:
 
 def verify(arguments: argparse.Namespace, chosen: Settings) -> int:
     """Exit code 3 when the environment contradicts its own records."""
-    from .. import verify as verification  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+    from .. import expected  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+    from .. import verify as verification  # noqa: PLC0415  (see above)
 
-    if (Path(arguments.name) / "pyvenv.cfg").exists():
-        found = verification.verify(Path(arguments.name).resolve())
-    else:
-        directory = Store(chosen.store).directory(built_entry(arguments.name, chosen).digest)
+    directory = _located(arguments.name, chosen)
+    if (directory / "venv").exists():
         found = verification.verify(
-            directory / "venv", memory=directory / "verified.json", pins=build.pins_of(directory)
+            directory / "venv",
+            memory=directory / expected.MEMORY,
+            pins=build.pins_of(directory),
+            left=expected.read(directory),
         )
+    else:
+        found = verification.verify(directory)
     if arguments.json:
         print_json(_verification_json(arguments.name, found))
     else:
@@ -41,7 +45,13 @@ def _verification_json(name: str, found: verification.Verification) -> dict[str,
     groups: dict[str, list[dict[str, Any]]] = {str(kind): [] for kind in type(found).kinds()}
     for finding in found.findings:
         groups[finding.kind].append(
-            {"path": finding.path, "owners": list(finding.owners), "detail": finding.detail, "fault": finding.fault}
+            {
+                "path": finding.path,
+                "owners": list(finding.owners),
+                "detail": finding.detail,
+                "fault": finding.fault,
+                "expected": finding.expected,
+            }
         )
     return {
         "schema": SCHEMA,
@@ -57,11 +67,14 @@ def _verification_json(name: str, found: verification.Verification) -> dict[str,
 
 def _print_verification(name: str, found: verification.Verification) -> None:
     faults = sum(finding.fault for finding in found.findings)
-    verdict = "as recorded" if found.ok else f"NOT as recorded: {faults} finding{'s' if faults > 1 else ''}"
+    expected = sum(finding.expected for finding in found.findings)
+    clean = f"as its history left it, {expected} leftovers expected" if expected else "as recorded"
+    verdict = clean if found.ok else f"NOT as recorded: {faults} finding{'s' if faults > 1 else ''}"
     print(f"{name}: {verdict} ({found.files} files, {gb(found.bytes)}, {found.seconds:.1f} s)")  # noqa: T201
     for finding in found.findings:
         owners = f" ({', '.join(finding.owners)})" if finding.owners else ""
-        print(f"  {finding.kind}: {finding.path}{owners}{': ' if finding.detail else ''}{finding.detail}")  # noqa: T201
+        kind = f"expected, {finding.kind}" if finding.expected else finding.kind
+        print(f"  {kind}: {finding.path}{owners}{': ' if finding.detail else ''}{finding.detail}")  # noqa: T201
 
 
 def diff(arguments: argparse.Namespace, chosen: Settings) -> int:
@@ -73,6 +86,8 @@ def diff(arguments: argparse.Namespace, chosen: Settings) -> int:
         if "+" not in first:
             raise UsageError(f"{first} has no history to compare with its base", hint="give two environments")
         first, second = first.partition("+")[0], first
+    if _located(first, chosen) == _located(second, chosen):
+        return _same(arguments, first, second)
     before, after = (_snapshot(name, chosen) for name in (first, second))
     found = differences.compare(before, after)
     if arguments.json:
@@ -93,6 +108,24 @@ def diff(arguments: argparse.Namespace, chosen: Settings) -> int:
         print(f"  [{each.weight:3d}] {each.kind} {each.name}: {change}\n        {each.why}")  # noqa: T201
     if len(shown) < len(found):
         print(f"  and {len(found) - len(shown)} with no known way to change torch (--all lists them)")  # noqa: T201
+    return 0
+
+
+def _located(name: str, chosen: Settings) -> Path:
+    """The directory in the store of a built environment, or that of any other virtual environment."""
+    path = Path(name).resolve()
+    if (path / "pyvenv.cfg").exists():
+        return path.parent if (path.parent / "environment.json").exists() else path
+    return Store(chosen.store).directory(built_entry(name, chosen).digest)
+
+
+def _same(arguments: argparse.Namespace, first: str, second: str) -> int:
+    """An environment beside itself has no difference to look for."""
+    line = f"{first} and {second} are the same environment: there is nothing to compare"
+    if arguments.json:
+        told = {"before": first, "after": second, "packages_equal": True, "summary": [line], "differences": []}
+        return print_json({"schema": SCHEMA, **told})
+    print(line)  # noqa: T201
     return 0
 
 

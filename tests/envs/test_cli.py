@@ -142,10 +142,16 @@ def test_build_path_verify_prune(run, index, stub, tmp_path):
     (path / "venv" / "bin" / "planted").write_text("")
     code, out, _ = run("verify", "stub", "--json")
     assert code == 3
-    assert json.loads(out)["unowned"] == [{"path": "bin/planted", "owners": [], "detail": "", "fault": True}]
+    planted = {"path": "bin/planted", "owners": [], "detail": "", "fault": True, "expected": False}
+    assert json.loads(out)["unowned"] == [planted]
     code, out, _ = run("verify", str(path / "venv"))
     assert code == 3
     assert "NOT as recorded: 1 finding" in out
+
+    assert run("diff", "stub", str(path / "venv"))[:2] == (
+        0,
+        f"stub and {path / 'venv'} are the same environment: there is nothing to compare\n",
+    )
 
     assert "would remove stub" in run("prune", "--all", "--dry-run")[1]
     assert path.exists()

@@ -147,6 +147,24 @@ def test_the_difference_to_the_clean_environment_names_what_happened(places, cap
     assert ("package", "nvidia-cutlass-dsl") in kinds
 
 
+def test_an_environment_that_is_what_its_history_made_verifies(places, capsys):
+    """Exit 3 for every contaminated arm would make `verify` worthless there; a planted change is still exit 3."""
+    uninstall = HistoryStep(action=Action.UNINSTALL, packages=("serving", "nvidia-cudnn-cu12"))
+    dirty = built(places, install("serving"), uninstall)
+    words = ["verify", dirty.digest, "--store", str(places.store), "--json"]
+
+    clean = cli.main(words)
+    told = json.loads(capsys.readouterr().out)
+    (dirty.path / "venv" / "lib" / f"python{stubs.PYTHON}" / "site-packages" / "planted.pth").write_text("import os")
+    planted = cli.main(words)
+
+    assert (clean, told["ok"], planted) == (0, True, 3)
+    assert {item["path"] for item in told["unexpected"] if item["expected"]} == {"nvidia-cutlass-dsl", "torch"}
+    assert [item["path"].rpartition("/")[2] for item in told["missing"]] == ["libcudnn.so.9"]
+    found = json.loads(capsys.readouterr().out)
+    assert [item["path"].rpartition("/")[2] for item in found["unowned"] if item["fault"]] == ["planted.pth"]
+
+
 def test_planted_problems_are_found_and_named(places):
     """An edited file, a deleted library and a new .pth: versions, freeze and check say nothing about them."""
     dirty = built(places, install("nvidia-cutlass-dsl"))

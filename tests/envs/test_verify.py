@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from envs import verify
+from envs import expected, verify
 from envs.errors import UsageError
 from envs.lock import Pin, Source
 
@@ -158,6 +158,74 @@ def test_installed_against_locked(venv):
         "flashinfer-python": "0.6.3 is installed and not in the lock",
     }
     assert {item.kind for item in found.findings} == {verify.Kind.UNEXPECTED}
+
+
+LIBRARY = "nvidia/nccl/lib/libnccl.so.2"
+
+
+@pytest.fixture
+def contaminated(tmp_path, venv):
+    """What a history leaves: two owners of one library, a deleted one, a .pth and a module of nobody; noted."""
+    install(venv, "nvidia-nccl-cu12", "2.27", {LIBRARY: "twelve", "gone.so": "x"})
+    install(venv, "nvidia-nccl-cu13", "2.28", {LIBRARY: "thirteen"})
+    install(venv, "leftover", "1", {"leftover/__init__.py": "1"})
+    (venv / SITE / "gone.so").unlink()
+    (venv / SITE / "left.pth").write_text("import sys")
+    expected.keep(tmp_path, PINS)
+    return venv
+
+
+PINS = [Pin(name="nvidia-nccl-cu12", version="2.27", source=Source.DEFAULT, filename="x", sha256="x")]
+
+
+def looked(directory, venv):
+    return verify.verify(venv, memory=directory / expected.MEMORY, pins=PINS, left=expected.read(directory))
+
+
+def test_what_a_history_left_is_named_and_is_no_fault(tmp_path, contaminated):
+    """`cu128+sglang-residue` would never verify, and a real change would be one line among two hundred."""
+    found = looked(tmp_path, contaminated)
+
+    assert found.ok, [item for item in found.findings if item.fault]
+    assert {(str(item.kind), item.path.removeprefix(f"{SITE}/")) for item in found.findings if item.expected} == {
+        ("doubly_owned", LIBRARY),
+        ("mixed", "nvidia-nccl"),
+        ("missing", "gone.so"),
+        ("unowned", "left.pth"),
+        ("unexpected", "leftover"),
+        ("unexpected", "nvidia-nccl-cu13"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda site: (site / "leftover/__init__.py").write_text("2"), ("changed", "leftover/__init__.py")),
+        (lambda site: (site / LIBRARY).write_text("twelve"), ("changed", LIBRARY)),
+        (lambda site: (site / "left.pth").write_text("import os"), ("changed", "left.pth")),
+        (lambda site: (site / LIBRARY).unlink(), ("missing", LIBRARY)),
+        (lambda site: (site / "new.pth").write_text(""), ("unowned", "new.pth")),
+        (lambda site: (site / "left.pth").unlink(), ("unexpected", "left.pth")),
+        (lambda site: (site / "gone.so").write_text("x"), ("unexpected", "gone.so")),
+        (lambda site: (site / "other-1.dist-info").mkdir(), ("unexpected", "other")),
+    ],
+)
+def test_what_was_done_after_the_history_is_a_fault(tmp_path, contaminated, change, fault):
+    """An edit, a deletion or a new start-up file would hide behind what the history left."""
+    change(contaminated / SITE)
+
+    found = looked(tmp_path, contaminated)
+
+    assert not found.ok
+    assert fault in faults(found)
+
+
+def test_a_damaged_note_of_a_history_is_an_error(tmp_path, contaminated):
+    """Without it every leftover would be a fault, or none."""
+    (tmp_path / expected.FILE_NAME).write_text('{"findings": 1}')
+
+    with pytest.raises(UsageError, match="unreadable"):
+        looked(tmp_path, contaminated)
 
 
 def test_unchanged_files_are_not_read_again(venv, tmp_path):
