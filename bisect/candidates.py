@@ -226,20 +226,29 @@ def _missing_span(span: Sequence[date]) -> Excluded:
     return Excluded(build=name, reason="not published", date=span[0].isoformat())
 
 
+def parse_endpoint(text: str, option: str) -> str | date | Version:
+    """`newest`, `oldest`, a date or a version; UsageError for anything else, before any index is asked."""
+    if text in ("newest", "oldest"):
+        return text
+    matched = _DATE.match(text)
+    try:
+        return date(*map(int, matched.groups())) if matched else Version(text)
+    except InvalidVersion:
+        wrong = "neither a date nor a version"
+    except ValueError as error:
+        wrong = f"no date: {error}"
+    raise UsageError(f"{option} {text!r} is {wrong}", hint="like 2026-02-15, 2.11.0 or newest")
+
+
 def _position(listing: Listing, text: str, option: str) -> int:
     names = {"newest": len(listing.candidates) - 1, "oldest": 0}
-    if text in names:
-        return names[text]
-    matched = _DATE.match(text)
-    if matched:
-        day = "-".join(matched.groups())
+    asked = parse_endpoint(text, option)
+    if isinstance(asked, str):
+        return names[asked]
+    if isinstance(asked, date):
+        day = asked.isoformat()
         return _find(listing, text, option, is_it=lambda item: item.date == day, older=lambda item: item.date < day)
-    try:
-        version = Version(text)
-    except InvalidVersion:
-        raise UsageError(
-            f"{option} {text!r} is neither a date nor a version", hint="like 2026-02-15, 2.11.0 or newest"
-        ) from None
+    version = asked
     public, day = version.public, nightly_date(version)
     if day:
         return _find(listing, text, option, is_it=lambda item: item.id == public, older=lambda item: item.date < day)

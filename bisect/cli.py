@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from envs.errors import ToolError
-from envs.process import drop_output
+from envs.process import disk_full, drop_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,13 +72,19 @@ def main(argv: Sequence[str]) -> int:
         code: int = module.run(args, stdout=sys.stdout, stderr=sys.stderr)
         sys.stdout.flush()
     except ToolError as error:
-        sys.stderr.write(f"error: {error.message}\n")
-        if error.hint:
-            sys.stderr.write(f"hint: {error.hint}\n")
-        return error.exit_code
+        return _told(error)
     except BrokenPipeError:
         return drop_output()
+    except OSError as error:
+        return _told(disk_full(error))
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130
     return code
+
+
+def _told(error: ToolError) -> int:
+    sys.stderr.write(f"error: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
+    return error.exit_code

@@ -12,7 +12,7 @@ from . import settings
 from .commands import building, caching, listing, looking, pruning
 from .commands.output import say
 from .errors import ToolError
-from .process import drop_output
+from .process import disk_full, drop_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,16 +30,22 @@ def main(argv: Sequence[str]) -> int:
         code = command(arguments, settings.from_arguments(arguments, os.environ))
         sys.stdout.flush()
     except ToolError as error:
-        say(f"error: {error.message}")
-        if error.hint:
-            say(f"hint: {error.hint}")
-        return error.exit_code
+        return _told(error)
     except BrokenPipeError:
         return drop_output()
+    except OSError as error:
+        return _told(disk_full(error))
     except KeyboardInterrupt:
         say("interrupted; nothing half-made was left")
         return 130
     return code
+
+
+def _told(error: ToolError) -> int:
+    say(f"error: {error.message}")
+    if error.hint:
+        say(f"hint: {error.hint}")
+    return error.exit_code
 
 
 def parser() -> argparse.ArgumentParser:

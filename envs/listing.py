@@ -24,7 +24,14 @@ def default_files(project: str, settings: Settings) -> tuple[index.File, ...]:
             outcome="download_failed",
         )
     root = settings.default_index or uv_default_index()
-    response = fetch.page(f"{root.rstrip('/')}/{project}/")
+    try:
+        response = fetch.page(f"{root.rstrip('/')}/{project}/")
+    except CannotBuildError as error:
+        if error.outcome != "not_published":
+            raise
+        raise CannotBuildError(
+            f"the default index has no project {project}", hint="is the name right?", outcome="not_published"
+        ) from error
     try:
         files = index.parse(response.text, url=response.url)
     except index.PageError as error:

@@ -373,5 +373,6 @@ def _sha256(value: Any) -> str:  # noqa: ANN401  (anything JSON can spell)
 
 def _not_a_lock(origin: str, why: str) -> UsageError:
     return UsageError(
-        f"{origin} is not a lock of this tool: {why}", hint="make it again with `python -m envs lock NAME`"
+        f"{origin} is not a lock of this tool: {why}",
+        hint="make it again with `python -m envs lock NAME`, or delete it when it lies in the store",
     )

@@ -1,15 +1,18 @@
 """The one door to child processes: nothing else in the project imports subprocess.
 
-A child gets its own process group. When it ends, or its time is up, or this process is interrupted, the whole
-group is ended, so that no compile worker or data loader outlives a run. `child_environment` is what every
-process inside a built environment sees.
+A child gets its own process group. When it ends, or its time is up, or this process is interrupted, the whole group
+is ended, so that no compile worker or data loader outlives a run; a killed parent takes the child with it.
+`child_environment` is what every process inside a built environment sees.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import dataclass
@@ -87,6 +90,15 @@ _CACHES = {
     "XDG_CACHE_HOME": "xdg",
 }
 
+# Runs in front of a child, in its process: the kernel ends the child when the thread that started it is gone, so that
+# no run outlives a killed search and slows the next one down (prctl(2), PR_SET_PDEATHSIG).
+_TIED = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completed:
@@ -108,10 +120,24 @@ class Captured:
 
 def drop_output() -> int:
     """Nobody reads the output any more (`| head`): say nothing more, and answer what the shell calls SIGPIPE."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
+    _into_nothing(1)
+    _into_nothing(2)
     return 128 + signal.SIGPIPE
+
+
+def disk_full(error: OSError) -> CannotRunError:
+    """What to say when something could not be written for want of space; any other error is raised again."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        raise error
+    _into_nothing(1)  # what is still in the buffer would fail once more at exit
+    where = error.filename or "where the output goes"
+    return CannotRunError(f"no space left: {where}", hint="make room, then give the same command again")
+
+
+def _into_nothing(descriptor: int) -> None:
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
 
 
 def run(
@@ -142,7 +168,9 @@ def run(
     """
     started = time.monotonic()
     with _sink(output) as sink:
-        child = _start(argv, cwd=cwd, env=env, stdout=subprocess.PIPE if on_line else sink, stderr=subprocess.STDOUT)
+        child = _start(
+            _tied(argv, env), cwd=cwd, env=env, stdout=subprocess.PIPE if on_line else sink, stderr=subprocess.STDOUT
+        )
         reader = _reader(child.stdout, sink, on_line) if on_line and child.stdout else None
         try:
             timed_out = _wait(child, started, timeout_s, watch)
@@ -233,6 +261,14 @@ def _path(environ: Mapping[str, str], python: Path) -> str:
 
 def _sink(output: Path | None) -> IO[bytes]:
     return Path(os.devnull).open("wb") if output is None else output.open("ab")
+
+
+def _tied(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """The same program, ended when this process is; CannotRunError when it cannot be started."""
+    if shutil.which(argv[0], path=env.get("PATH", os.defpath)) is None:
+        why = "Permission denied" if Path(argv[0]).is_file() else "No such file or directory"
+        raise CannotRunError(f"cannot start {argv[0]}: {why}", hint="is it installed, and executable?")
+    return [sys.executable, "-I", "-S", "-c", _TIED, str(os.getpid()), *argv]
 
 
 def _start(

@@ -131,4 +131,6 @@ def _directory(text: str, origin: str) -> Path:
     path = Path(text).expanduser().absolute()
     if not path.is_dir():
         raise UsageError(f"{origin}: {text} is not a directory", hint="give a URL, or a directory that holds wheels")
+    if not any(path.glob("*.whl")):
+        raise UsageError(f"{origin}: there are no wheels in {text}", hint="give a directory that holds *.whl files")
     return path

@@ -142,6 +142,6 @@ def _chunks(path: Path) -> Iterator[str]:
     except FileNotFoundError as error:
         raise UsageError(f"no such file: {path}", hint="give the path of a log or a result file") from error
     except (IsADirectoryError, PermissionError) as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a log or a result.json") from error
     except (gzip.BadGzipFile, EOFError) as error:
         raise UsageError(f"{path} is not a whole gzip file: {error}") from error

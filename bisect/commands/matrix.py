@@ -195,6 +195,8 @@ def _plan_text(request: Request, prepared: Prepared, estimate: Plan) -> str:
 
 def _request(args: argparse.Namespace) -> Request:
     directory = Path(args.out)
+    if directory.exists() and not directory.is_dir():
+        raise UsageError(f"--out {directory} is not a directory", hint="give one that is new, or a matrix directory")
     text, source = _axes_text(args, directory)
     axes = parse_axes(text, shipped=[definition.name for definition in spec.shipped()], source=source)
     return Request(

@@ -14,7 +14,7 @@ from envs.origin import torch_files
 
 from ..candidates import Range, nightlies, select
 from ..searches import Request, directory_of, run_search
-from .search_options import add_search_options, asked
+from .search_options import add_search_options, asked, check_builds
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search."""
+    check_builds(args)
     if args.cuda not in backend.CUDA_TAGS:
         near = ", ".join(backend.near_tags(args.cuda))
         raise UsageError(f"there is no wheel index for {args.cuda!r}", hint=f"near ones: {near}")

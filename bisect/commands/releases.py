@@ -18,7 +18,7 @@ from envs.resolve import keep_lock, lock_for, request_digest
 
 from ..candidates import Range, releases, select
 from ..searches import Request, directory_of, run_search
-from .search_options import add_search_options, asked
+from .search_options import add_search_options, asked, check_builds
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search."""
+    check_builds(args)
     package = canonicalize_name(args.package)
     if package == "torch":
         raise UsageError("the releases of torch have a search of their own", hint="use torch-releases")

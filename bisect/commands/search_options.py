@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from envs import machine, settings
 from envs.errors import UsageError
 
+from ..candidates import parse_endpoint
 from ..judge import Question
 from ..model import Outcome
 from ..probe import RunKind, RunRequest, without_credentials
@@ -109,6 +110,12 @@ class Asked:
     def certain(self) -> bool:
         """Whether one run settles a candidate."""
         return self.question.kind is RunKind.HAZARDS
+
+
+def check_builds(args: argparse.Namespace) -> None:
+    """Refuse an endpoint that is neither a date nor a version before anything is listed."""
+    parse_endpoint(args.good, "--good")
+    parse_endpoint(args.bad, "--bad")
 
 
 def asked(args: argparse.Namespace) -> Asked:

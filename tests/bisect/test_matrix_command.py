@@ -31,6 +31,7 @@ def axes(tmp_path):
         (("--compare", "nowhere.json"), "cannot read the older matrix"),
         (("--axes", "nowhere.toml"), "cannot read the axes file"),
         (("--index", "nowhere"), "not a directory"),
+        (("--out", "README.md", "--dry-run"), "--out README.md is not a directory"),
     ],
 )
 def test_a_wrong_command_line_is_two_and_one_line(axes, capsys, words, message):

@@ -1,8 +1,11 @@
 """A child sees only what it should, its output is kept, and nothing of it survives."""
 
+import json
 import os
 import signal
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from envs.errors import CannotRunError
 pytestmark = pytest.mark.subprocess
 
 PYTHON = sys.executable
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(code, tmp_path, **kwargs):
@@ -218,3 +222,42 @@ def test_installer_keeps_certificates_and_drops_configuration():
     assert env["UV_LINK_MODE"] == "copy"
     assert env["UV_NO_CONFIG"] == "1"
     assert not {"UV_INDEX_URL", "UV_PYTHON", "PIP_FIND_LINKS"} & set(env)
+
+
+def test_a_killed_parent_takes_the_child_with_it(tmp_path):
+    """A run that outlives its killed search slows down, and shares the memory of, the one after the resume."""
+    inner = "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(600)"
+    outer = (
+        "import pathlib, sys; from envs import process; "
+        f"process.run([sys.executable, '-c', {inner!r}], cwd=pathlib.Path.cwd(), env={{}})"
+    )
+    parent = subprocess.Popen([PYTHON, "-c", outer], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    pid = tmp_path / "pid"
+    deadline = time.monotonic() + 60
+    while not pid.exists() or not pid.read_text():
+        assert parent.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    parent.kill()
+    parent.wait()
+
+    assert gone(int(pid.read_text()), within_s=30)
+
+
+@pytest.mark.parametrize("room", ["envs", "bisect"])
+def test_output_onto_a_full_device_is_one_line(room):
+    """A traceback about a disk that is full reads like a bug of the tool."""
+    words = {"envs": ["list"], "bisect": ["next", "--problem", "problem.json"]}[room]
+    with Path("/dev/full").open("w") as full, tempfile.TemporaryDirectory() as folder:
+        problem = {"candidates": ["a", "b"], "good": "a", "bad": "b", "observations": []}
+        Path(folder, "problem.json").write_text(json.dumps(problem))
+        words = [str(Path(folder, word)) if word == "problem.json" else word for word in words]
+        done = subprocess.run(
+            [PYTHON, "-m", room, *words], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert done.returncode == 6, done.stderr
+    assert done.stderr.splitlines() == [
+        "error: no space left: where the output goes",
+        "hint: make room, then give the same command again",
+    ]

@@ -32,6 +32,8 @@ def test_flags_win_over_the_environment(tmp_path):
 
 def test_index_that_is_a_directory_is_a_wheelhouse(tmp_path):
     """One documented setting takes both: a mirror and a directory of wheels."""
+    (tmp_path / "torch-2.11.0-cp311-cp311-linux_x86_64.whl").touch()
+
     result = parsed(environ={"ENVS_INDEX": str(tmp_path)})
 
     assert (result.index, result.wheelhouse) == ("", tmp_path)
@@ -41,3 +43,9 @@ def test_missing_wheelhouse_is_told():
     """uv would say that no version of torch exists."""
     with pytest.raises(UsageError, match="--wheelhouse: /nowhere is not a directory"):
         parsed("--wheelhouse", "/nowhere")
+
+
+def test_a_directory_without_wheels_is_told(tmp_path):
+    """The search would go to another index than the one that was meant, and find other builds there."""
+    with pytest.raises(UsageError, match="--index: there are no wheels in"):
+        parsed("--index", str(tmp_path))
