@@ -72,7 +72,7 @@ def run_isolated(
 
     `prepare` runs first in each child: a workaround whose effect on the hazards is the question.
     """
-    waiting = list(probes)
+    waiting = sorted(probes, key=lambda probe: not probe.long)
     running: list[Child] = []
     while waiting or running:
         while waiting and len(running) < num_at_once:

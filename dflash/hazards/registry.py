@@ -24,6 +24,7 @@ class Probe:
         meaning: one sentence on what a leak means for multi-threaded training.
         run: the probe; runs once in a process of its own.
         crash_is_the_hazard: whether a death of that process by a signal is the hazard itself.
+        long: whether it takes many seconds, so that it is begun first and the short ones run beside it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Probe:
     meaning: str
     run: Callable[[], Finding]
     crash_is_the_hazard: bool = False
+    long: bool = False
 
 
 PROBES: tuple[Probe, ...] = (
@@ -99,6 +101,7 @@ PROBES: tuple[Probe, ...] = (
         title="recompile limit reached by devices x masks x grad modes",
         meaning="calls beyond the limit run dense attention without an error: slow, or out of memory",
         run=limit.recompile_limit,
+        long=True,
     ),
     Probe(
         name="mask_metadata",
@@ -117,6 +120,7 @@ PROBES: tuple[Probe, ...] = (
         title="CUDA graph trees used in a thread that did not import them",
         meaning="mode='reduce-overhead' or 'max-autotune' crashes in a drafter thread",
         run=state.cudagraph_thread,
+        long=True,
     ),
     Probe(
         name="first_concurrent_compile",
