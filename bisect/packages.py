@@ -38,7 +38,10 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetObservation:
-    """One finished run of the good environment with `items` applied (SKIP: it could not be built or judged)."""
+    """One finished run of the good environment with `items` applied.
+
+    SKIP with a `run`: the run could not be judged, another may be. SKIP without one: the mix cannot be built.
+    """
 
     items: ItemSet
     conclusion: Conclusion

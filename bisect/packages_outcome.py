@@ -96,4 +96,5 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
     lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
     lines += [f"uv pip uninstall {shlex.join(gone)}"] if gone else []
     lines += [f"export {item.name}={shlex.quote(item.bad)}" for item in guilty if item.kind == "variable"]
+    lines += [f"# {item.name} in its site-packages holds: {item.bad.strip()}" for item in guilty if item.kind == "pth"]
     return (again, *lines, f"# locks of every mix: {directory / 'environments'}")

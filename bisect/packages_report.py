@@ -109,10 +109,7 @@ def sentence(report: SetReport) -> str:
         case FoundSet():
             return f"{_guilty(step)} ({report.hunted}; {percent(step.confidence)} sure after {effort})"
         case Innocent():
-            return (
-                f"innocent: none of the {len(report.items)} differences matters ({report.hunted}; {effort}): "
-                f"{step.reason}; a failure rate up to {percent(step.allowed_rate)} with all of them is not excluded"
-            )
+            return _innocent(report, step, effort)
         case NarrowedSet():
             return f"narrowed to {_some(step.suspects)} ({report.hunted}; {effort}): {step.reason}"
         case SetContradiction():
@@ -124,6 +121,15 @@ def sentence(report: SetReport) -> str:
             return f"unfinished ({report.hunted}; {effort} so far); suspects: {_some(step.suspects)}"
         case _:
             assert_never(step)
+
+
+def _innocent(report: SetReport, step: Innocent, effort: str) -> str:
+    if not report.items:
+        return f"no difference: {report.good} and {report.bad} hold the same, nothing was built or run"
+    return (
+        f"innocent: none of the {len(report.items)} differences matters ({report.hunted}; {effort}): "
+        f"{step.reason}; a failure rate up to {percent(step.allowed_rate)} with all of them is not excluded"
+    )
 
 
 def _guilty(step: FoundSet) -> str:

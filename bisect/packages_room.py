@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .packages import ItemSet, SetObservation, SetProblem
     from .packages_belief import BoolArray, FloatArray, IntArray
 
+MAX_SKIPS = 3
+"""Runs of a mix that could not be judged before it counts as unusable: another failure may come first once."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
@@ -27,7 +30,8 @@ class Room:
         sets: the mixes seen or built, one row each.
         failures: BAD runs of each.
         passes: GOOD runs of each.
-        broken: mixes that gave no information: they could not be built or judged.
+        broken: mixes that gave no information: they could not be built, or `MAX_SKIPS` runs could not be judged.
+        spent: runs made, those that could not be judged too.
         free: nothing needs anything, every mix can be asked for.
     """
 
@@ -37,6 +41,7 @@ class Room:
     failures: IntArray
     passes: IntArray
     broken: BoolArray
+    spent: int
     free: bool
 
     @property
@@ -93,18 +98,21 @@ def enter(problem: SetProblem, observations: Sequence[SetObservation]) -> Room:
     known = [frozenset(items), frozenset[str](), *sorted(problem.built, key=sorted), *(o.items for o in observations)]
     mixes = list(dict.fromkeys(mix for mix in known if mix <= place.keys()))
     row = {mix: i for i, mix in enumerate(mixes)}
+    refused = {o.items for o in observations if o.conclusion is Conclusion.SKIP and not o.run}
     sets = np.asarray([[item in mix for item in items] for mix in mixes], dtype=np.bool_)
     counts = {conclusion: np.zeros(len(mixes), dtype=np.int64) for conclusion in Conclusion}
     for observation in observations:
         counts[observation.conclusion][row[observation.items]] += 1
-    failures, passes = counts[Conclusion.BAD], counts[Conclusion.GOOD]
+    failures, passes, skips = (counts[name] for name in (Conclusion.BAD, Conclusion.GOOD, Conclusion.SKIP))
+    unbuilt = np.asarray([mix in refused for mix in mixes], dtype=np.bool_)
     return Room(
         items=items,
         needs=_closure(problem, place),
         sets=sets,
         failures=failures,
         passes=passes,
-        broken=(counts[Conclusion.SKIP] > 0) & (failures + passes == 0),
+        broken=(unbuilt | (skips >= MAX_SKIPS)) & (failures + passes == 0),
+        spent=int((failures + passes + skips).sum()),
         free=not problem.needs,
     )
 

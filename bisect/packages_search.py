@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from envs.errors import CannotBuildError, CannotRunError
 
 from .driver import MAX_RETRIES
-from .files import write_atomically
 from .model import Conclusion
 from .packages import ProbeSet, SetObservation, SetProblem, next_set
 from .packages_differences import Item, ItemKind
@@ -31,7 +30,6 @@ class MixRunner(Protocol):
     """The effects of a search: `executor.LocalRunner`, or a fake. `request` is what the next run runs."""
 
     request: RunRequest
-    directory: Path
 
     def build(self, candidate: str) -> BuildFacts: ...
     def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]: ...
@@ -135,7 +133,7 @@ class SetSearch:
         self._started += 1
         run = f"run-{self._started:04d}"
         self.journal.append("started", candidate=name, run=run, items=sorted(mix))
-        self.runner.request = self._request(mix, name)
+        self.runner.request = self._request(mix)
         (finding,) = self.runner.run([name], [run])
         return self._taken(mix, name, finding)
 
@@ -201,31 +199,18 @@ class SetSearch:
         told = f"; likeliest {' + '.join(likely.members)} ({likely.probability:.0%})" if likely else ""
         self.show(f"next ({step.purpose}, {len(seen)} runs so far): {listed or 'the good environment'}{told}")
 
-    def _request(self, mix: ItemSet, name: str) -> RunRequest:
-        """The run of a mix: what is not a package is set for the run."""
+    def _request(self, mix: ItemSet) -> RunRequest:
+        """The run of a mix: variables, imports and caches are set for the run; the rest is in its environment."""
         variables = dict(self.request.environment)
-        arguments, cache, pth = list(self.request.arguments), self.request.cache, {}
+        arguments, cache = list(self.request.arguments), self.request.cache
         for item in self.items:
             value = item.bad if item.id in mix else item.good
             if item.kind is ItemKind.VARIABLE and value:
                 variables[item.name] = value
-            elif item.kind is ItemKind.PTH and value:
-                pth[item.name] = value
             elif item.kind is ItemKind.IMPORT and value:
                 arguments += ["--import", item.name]
             elif item.kind is ItemKind.CACHE:
                 cache = Path(value) if value else None
-        if pth:
-            variables["PYTHONPATH"] = str(self._startup_directory(name, pth))
         return replace(
             self.request, environment=tuple(sorted(variables.items())), arguments=tuple(arguments), cache=cache
         )
-
-    def _startup_directory(self, name: str, pth: Mapping[str, str]) -> Path:
-        """A directory whose `.pth` files run at every start, as those of site-packages would."""
-        directory = self.runner.directory / "startup" / name
-        directory.mkdir(parents=True, exist_ok=True)
-        for file, text in pth.items():
-            write_atomically(directory / file, text)
-        write_atomically(directory / "sitecustomize.py", f"import site\nsite.addsitedir({str(directory)!r})\n")
-        return directory

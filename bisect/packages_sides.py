@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from .packages_differences import Item
 
 
+_LIST_SUFFIXES = (".txt", ".lock", ".freeze", ".list", ".json", ".yml", ".yaml", ".toml")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Side:
     """One side.
@@ -61,6 +64,8 @@ def read_side(
         return _from_file(path, settings, base)
     if (path / "pyvenv.cfg").exists():
         return _from_directory(path.resolve(), settings, base)
+    if not path.exists() and (path.parent != Path() or path.suffix in _LIST_SUFFIXES):
+        raise UsageError(f"there is no file {text}", hint="give a freeze, a `pip list`, a lock or an environment")
     definition = spec.load(text)
     if not definition.history:
         return _from_lock(definition, settings)
@@ -123,7 +128,8 @@ def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:
     packages = dict(_named(entry) for entry in said.distributions)
     side = _exact(path.name, packages, settings, base)
     unowned = {item.path for item in verify.verify(path).findings if item.kind is Kind.UNOWNED}
-    pth = {Path(name).name: (path / name).read_text(encoding="utf-8") for name in unowned if name.endswith(".pth")}
+    left = [path / name for name in unowned if name.endswith(".pth")]
+    pth = {file.name: file.read_text(encoding="utf-8", errors="replace") for file in left}
     return replace(side, name=str(path), facts=replace(side.facts, pth=pth, requires=requirements_in(path)))
 
 
@@ -193,14 +199,23 @@ class Mixer:
         """The environment of a mix; its lock is put where `envs.build` looks for it.
 
         The ends are the two sides themselves. In a mix a package of the bad side replaces (or removes) the one of
-        the good side, with `--no-deps`: the packages are exactly the listed ones.
+        the good side, with `--no-deps`: the packages are exactly the listed ones. A `.pth` that no distribution owns
+        is put where it was, into site-packages.
         """
+        return history.with_pth(self._packages(mix, name), self._pth(mix))
+
+    def _packages(self, mix: ItemSet, name: str) -> Definition:
         packages = {item.name for item in self.items if item.kind is ItemKind.PACKAGE and item.id in mix}
         if len(mix) == len(self.items):
             return self._whole(self.bad)
         if not packages:
             return self._whole(self.good)
         return self._exact(name, packages)
+
+    def _pth(self, mix: ItemSet) -> dict[str, str]:
+        """The `.pth` files of nobody: those of the good side, with the chosen changes of the bad one."""
+        changed = {item.name: item.bad if item.id in mix else item.good for item in self.items if item.kind == "pth"}
+        return {name: text for name, text in {**self.good.facts.pth, **changed}.items() if text}
 
     def _whole(self, side: Side) -> Definition:
         """One of the two sides; its variables are set for each run, so that a mix can leave them out."""

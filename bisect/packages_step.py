@@ -52,6 +52,8 @@ def step(problem: SetProblem, observations: Sequence[SetObservation]) -> SetStep
         end = "bad" if room.broken[0] else "good"
         return SetExhausted(suspects=(), confidence=0.0, reason=f"the {end} environment cannot be built or judged")
     few = np.flatnonzero(room.runs[:2] < FIRST_RUNS)
+    if few.size and not _affordable(problem, room):
+        return SetExhausted(suspects=(), confidence=0.0, reason=f"{room.spent} runs did not settle the two ends")
     if few.size:
         return _probe(room, room.sets[int(few[0])], Purpose.ENDPOINT, None)
     belief = infer(enumerate_hypotheses(problem.weights or (1.0,) * len(problem.items)), room.tally())
@@ -165,7 +167,7 @@ def _claim(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None
 
 
 def _affordable(problem: SetProblem, room: Room) -> bool:
-    return int(room.runs.sum()) < problem.max_runs
+    return room.spent < problem.max_runs
 
 
 def _broken(room: Room, mix: BoolArray) -> bool:
@@ -200,7 +202,7 @@ def _stop(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None:
     return SetExhausted(
         suspects=_suspects(room, belief),
         confidence=float(belief.mass.max()),
-        reason=f"{int(room.runs.sum())} runs were not enough",
+        reason=f"{room.spent} runs were not enough",
     )
 
 

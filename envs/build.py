@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import backend, expected, history, images, machine, replay, resolve, room, venv
+from . import backend, expected, history, images, machine, rehearse, replay, resolve, room, venv
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
@@ -104,6 +104,7 @@ def build(
         if entry is not None:
             return _reused(entry, definition, store, place, started)
         room.refuse_if_full(pins, settings, report)
+        rehearse.refuse_unresolvable(definition.history, settings, python=python, place=place)
         entry = _build(
             pinned,
             lock=lock,

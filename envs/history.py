@@ -125,7 +125,16 @@ def base_of(definition: Definition) -> Definition:
 
 def identity(definition: Definition) -> tuple[str, ...]:
     """One line a step, for the digest of the environment: what, with which installer, up to which upload time."""
-    return tuple(json.dumps(asdict(step), sort_keys=True) for step in definition.history)
+    told = (asdict(step) for step in definition.history)
+    return tuple(json.dumps({k: v for k, v in step.items() if v or k != "files"}, sort_keys=True) for step in told)
+
+
+def with_pth(definition: Definition, files: Mapping[str, str]) -> Definition:
+    """The same environment with these `.pth` files in its site-packages, as somebody left them; texts by name."""
+    if not files:
+        return definition
+    step = HistoryStep(action=Action.WRITE_PTH, files=tuple(sorted(files.items())))
+    return replace(definition, name=f"{definition.name}+pth", history=(*definition.history, step))
 
 
 def describe(step: HistoryStep) -> str:
@@ -139,6 +148,8 @@ def describe(step: HistoryStep) -> str:
             return "wipe the compile caches"
         case Action.SET_ENV:
             return "set " + " ".join(f"{name}={value}" for name, value in step.variables)
+        case Action.WRITE_PTH:
+            return f"put {' '.join(name for name, _ in step.files)} into site-packages"
 
 
 def _for_base(step: HistoryStep, base: Definition, instead: Mapping[str, str], history: History) -> HistoryStep:
@@ -155,6 +166,7 @@ def _check(step: HistoryStep, origin: str) -> None:
         Action.UNINSTALL: ("packages", step.packages),
         Action.SWAP: ("torch", step.torch),
         Action.SET_ENV: ("variables", step.variables),
+        Action.WRITE_PTH: ("files", step.files),
         Action.WIPE_CACHE: ("", True),
     }
     key, value = needs[step.action]
@@ -162,6 +174,9 @@ def _check(step: HistoryStep, origin: str) -> None:
         raise UsageError(f"{origin}: {step.action} needs the key {key!r}")
     if step.action is Action.SWAP and step.torch != BASE and not step.cuda:
         raise UsageError(f"{origin}: swap needs the key 'cuda'", hint='or torch = "base" for the torch of the base')
+    for name, _ in step.files:
+        if "/" in name or not name.endswith(".pth"):
+            raise UsageError(f"{origin}: {name!r} is not the name of a .pth file", hint='like "left.pth"')
     for text in step.packages:
         try:
             Requirement(text)

@@ -74,34 +74,48 @@ def _carry_out(step: HistoryStep, environment: Path, settings: Settings, *, log:
     match step.action:
         case Action.INSTALL | Action.UNINSTALL | Action.SWAP:
             verb = "uninstall" if step.action is Action.UNINSTALL else "install"
-            wanted = (f"torch=={step.torch}",) if step.action is Action.SWAP else step.packages
-            code, text = _installer(step, verb, wanted, environment, settings=settings, log=log, place=place)
+            code, text = _installer(step, verb, wanted(step), environment, settings=settings, log=log, place=place)
             if code != 0:
-                raise _explained(text, step, wanted)
+                raise explained(text, step, wanted(step))
         case Action.WIPE_CACHE:
             for cache in ("home", "caches"):
                 shutil.rmtree(environment.parent / cache, ignore_errors=True)
         case Action.SET_ENV:
             pass  # part of the definition's environment: every process gets it
+        case Action.WRITE_PTH:
+            (site,) = environment.glob("lib/python3*/site-packages")
+            for name, text in step.files:
+                (site / name).write_text(text, encoding="utf-8")
+
+
+def wanted(step: HistoryStep) -> tuple[str, ...]:
+    """The requirements of an install or a swap, the names of an uninstall."""
+    return (f"torch=={step.torch}",) if step.action is Action.SWAP else step.packages
+
+
+def resolution_arguments(step: HistoryStep, settings: Settings) -> list[str]:
+    """Where uv looks for what a step installs, and up to which upload time."""
+    cutoff = ["--exclude-newer", step.exclude_newer] if step.exclude_newer else []
+    indexes = uv.index_arguments(settings, torch_index=_torch_index(step, settings))
+    return [*indexes, *cutoff, "--only-binary", ":all:"]
 
 
 def _installer(
     step: HistoryStep,
     verb: str,
-    wanted: Sequence[str],
+    names: Sequence[str],
     environment: Path,
     *,
     settings: Settings,
     log: Path,
     place: Place,
 ) -> tuple[int, str]:
-    indexes = uv.index_arguments(settings, torch_index=_torch_index(step, settings))
     if step.installer is Installer.PIP:
-        return _pip(verb, wanted, environment, indexes, cutoff=step.exclude_newer, log=log, place=place)
-    arguments = ["pip", verb, "--python", _python(environment), *wanted]
+        indexes = uv.index_arguments(settings, torch_index=_torch_index(step, settings))
+        return _pip(verb, names, environment, indexes, cutoff=step.exclude_newer, log=log, place=place)
+    arguments = ["pip", verb, "--python", _python(environment), *names]
     if verb == "install":
-        cutoff = ["--exclude-newer", step.exclude_newer] if step.exclude_newer else []
-        arguments += [*indexes, *cutoff, "--only-binary", ":all:"]
+        arguments += resolution_arguments(step, settings)
     return uv.run(arguments, log=log, place=place, settings=settings, writable=(environment.parent,))
 
 
@@ -114,7 +128,7 @@ def _torch_index(step: HistoryStep, settings: Settings) -> str:
 
 def _pip(
     verb: str,
-    wanted: Sequence[str],
+    names: Sequence[str],
     environment: Path,
     indexes: Sequence[str],
     *,
@@ -137,7 +151,7 @@ def _pip(
         arguments.append("--yes")
     env = process.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull), ("HOME", str(log.parent))))
     done = place.run(
-        [_python(own), "-m", "pip", *arguments, *wanted],
+        [_python(own), "-m", "pip", *arguments, *names],
         cwd=log.parent,
         env=env,
         writable=(own.parent,),
@@ -158,10 +172,10 @@ def forget(building: Path) -> None:
     shutil.rmtree(building / "pip", ignore_errors=True)
 
 
-def _explained(log: str, step: HistoryStep, wanted: Sequence[str]) -> ToolError:
+def explained(log: str, step: HistoryStep, names: Sequence[str]) -> ToolError:
     """Why a step failed. A pin of something else that is gone is a conflict, not a build that was never there."""
     error = uvlog.explain(log, subject=f"cannot {history.describe(step)}")
-    asked = {canonicalize_name(Requirement(text).name) for text in wanted}
+    asked = {canonicalize_name(Requirement(text).name) for text in names}
     missing = {canonicalize_name(name) for name in _MISSING.findall(log)}
     if error.outcome == "not_published" and missing and not missing & asked:
         return CannotBuildError(

@@ -45,7 +45,7 @@ _KEYS = (
     "history",
     "image",
 )
-_STEP_KEYS = ("action", "packages", "torch", "cuda", "installer", "variables", "exclude_newer")
+_STEP_KEYS = ("action", "packages", "torch", "cuda", "installer", "variables", "files", "exclude_newer")
 
 
 class Channel(StrEnum):
@@ -63,6 +63,7 @@ class Action(StrEnum):
     SWAP = "swap"
     WIPE_CACHE = "wipe-cache"
     SET_ENV = "set-env"
+    WRITE_PTH = "write-pth"
 
 
 class Installer(StrEnum):
@@ -83,6 +84,7 @@ class HistoryStep:
         cuda: CUDA tag of the swapped-in torch.
         installer: who did it.
         variables: environment variables that stay set from here on (set-env).
+        files: text of each `.pth` put into site-packages, by name (write-pth).
         exclude_newer: upload-time cut-off of what is resolved.
     """
 
@@ -92,6 +94,7 @@ class HistoryStep:
     cuda: str = ""
     installer: Installer = Installer.UV
     variables: tuple[tuple[str, str], ...] = ()
+    files: tuple[tuple[str, str], ...] = ()
     exclude_newer: str = ""
 
 
@@ -269,6 +272,7 @@ def _step(values: Mapping[str, Any], *, origin: str) -> HistoryStep:
         cuda=table.text("cuda"),
         installer=table.choice("installer", Installer, Installer.UV),
         variables=table.pairs("variables"),
+        files=table.pairs("files"),
         exclude_newer=_cutoff(table),
     )
 

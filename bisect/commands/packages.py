@@ -147,7 +147,7 @@ def _dumped(name: str | None) -> Mapping[str, str]:
 def _dry_run(args: argparse.Namespace, good: Side, bad: Side, *, stdout: IO[str]) -> int:
     """The differences and what a search over them would take; nothing is built."""
     found = items(good.facts, bad.facts)
-    builds = max(2, len(found).bit_length() + 4)
+    builds = max(2, len(found).bit_length() + 4) if found else 0
     lists = [(side.name, item) for side in (good, bad) for item in side.unreproducible]
     if args.json:
         rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
@@ -155,7 +155,10 @@ def _dry_run(args: argparse.Namespace, good: Side, bad: Side, *, stdout: IO[str]
         told = {"schema": reports.SCHEMA, "kind": KIND, "differences": rows, "unreproducible": gone}
         print(json.dumps({**told, "warnings": warnings(good.facts, bad.facts), "environments": builds}), file=stdout)
         return 0
-    print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
+    if found:
+        print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
+    else:
+        print(f"no difference between {good.name} and {bad.name} that could be applied: nothing to search", file=stdout)
     for line in [
         *reports.item_lines(found, shown=len(found)),
         *warnings(good.facts, bad.facts),
@@ -256,6 +259,8 @@ def _plan(
     """The differences, and from what the two built ends require, which of them belong together."""
     good, bad = (
         replace(side.facts, requires=side.facts.requires or _requires(mixer, mixes[name], name, say))
+        if mixer.items
+        else side.facts
         for side, name in zip(sides, (GOOD, BAD), strict=True)
     )
     unreproducible = [(f"{item.name} ({side.name})", item.reason) for side in sides for item in side.unreproducible]

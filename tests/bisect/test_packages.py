@@ -179,6 +179,30 @@ def test_differences_that_cannot_be_separated_are_narrowed_not_found():
     assert {name for suspect in answer.suspects[:3] for name in suspect.members} == {"p1", "p2"}
 
 
+def test_a_run_that_failed_otherwise_is_made_again():
+    """One other failure that came first would end the search with `cannot be judged`."""
+    order = iter([Conclusion.SKIP, Conclusion.SKIP])
+    seen = []
+    problem = SetProblem(items=items(4))
+    while isinstance(step := next_set(problem, seen), ProbeSet):
+        bad = Conclusion.BAD if "p1" in step.items else Conclusion.GOOD
+        run = f"run-{len(seen)}"
+        seen.append(SetObservation(items=step.items, conclusion=next(order, bad), run=run))
+
+    assert step.members == ("p1",)
+
+
+@pytest.mark.parametrize(("first", "runs"), [((), 3), ((Conclusion.BAD,), 12)])
+def test_an_end_whose_runs_cannot_be_judged_ends_the_search(first, runs):
+    """Runs that all fail otherwise would be made for ever; so would those of an end that showed the failure once."""
+    order, seen = iter(first), []
+    while isinstance(step := next_set(SetProblem(items=items(4), max_runs=12), seen), ProbeSet):
+        conclusion = next(order, Conclusion.SKIP)
+        seen.append(SetObservation(items=step.items, conclusion=conclusion, run=f"run-{len(seen)}"))
+
+    assert (type(step), len(seen)) == (SetExhausted, runs)
+
+
 def test_an_end_that_cannot_be_built_stops_the_search():
     """Otherwise the mixes between would be tried one after the other."""
     answer, seen = search(SetProblem(items=items(5)), lambda _: Conclusion.SKIP)

@@ -103,10 +103,10 @@ def test_equal_packages_and_another_variable_name_the_variable(sides, index):
 
 
 def test_a_pth_that_only_the_bad_side_has_is_a_candidate(sides, index):
-    """Code that runs at every start of the interpreter is in no list of packages."""
-    (sides / "evil.pth").write_text("import sys; sys.flagged = True\n")
+    """Code that runs at every start is in no list of packages; it acts from site-packages, where it was found."""
+    (sides / "evil.pth").write_text("import sys; sys.flagged = sitedir\n")
     options = ["--bad-pth", str(sides / "evil.pth"), "--json", "--out", str(sides / "out")]
-    program = "import sys; sys.exit(1 if hasattr(sys, 'flagged') else 0)"
+    program = "import sys; sys.exit('site-packages' in getattr(sys, 'flagged', ''))"
 
     done = run(argv(sides, index, *options, program=program))
 
@@ -163,6 +163,25 @@ def test_a_dry_run_builds_no_history(tmp_path):
     assert done.returncode == 2, done.stderr
     assert "python -m envs build cu128+sglang" in done.stderr
     assert not (tmp_path / "store").exists()
+
+
+def test_equal_lists_are_said_to_be_equal_without_a_build(sides, index):
+    """Two environments would be built and run to learn that nothing differs."""
+    done = run(argv(sides, index, "--out", str(sides / "out"), bad="good.txt"))
+    planned = run(argv(sides, index, "--dry-run", bad="good.txt"))
+
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("no difference: ")
+    assert planned.stdout.startswith("no difference between ")
+    assert not (sides / "store" / "environments").exists()
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing(sides, index):
+    """`no environment definition named bad.txt` sends a person to the definitions."""
+    done = run(argv(sides, index, bad="missing.txt"))
+
+    assert done.returncode == 2
+    assert f"there is no file {sides / 'missing.txt'}" in done.stderr
 
 
 def test_a_list_without_torch_is_refused(sides, index):

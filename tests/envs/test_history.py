@@ -105,6 +105,8 @@ def test_shipped_histories_are_whole_and_name_shipped_bases():
         ("[[steps]]\naction = 'instal'\npackages = ['a']", "action must be one of install"),
         ("[[steps]]\naction = 'install'\npackages = ['a b c']", "'a b c' is not a requirement"),
         ("[[steps]]\naction = 'install'\npackages = ['a']\ninstaller = 'conda'", "installer must be one of uv, pip"),
+        ("[[steps]]\naction = 'write-pth'", "write-pth needs the key 'files'"),
+        ("[[steps]]\naction = 'write-pth'\nfiles = { 'a/b.pth' = '' }", "'a/b.pth' is not the name of a .pth file"),
         ("= 1", "is not TOML"),
     ],
 )
@@ -147,7 +149,7 @@ def test_a_step_that_cannot_be_resolved_today_cannot_be_built(log, outcome):
     """A pin that was deleted would count against torch, or stop the whole matrix."""
     step = HistoryStep(action=Action.INSTALL, packages=("vllm==0.10.1",))
 
-    error = replay._explained(log, step, step.packages)
+    error = replay.explained(log, step, step.packages)
 
     assert error.outcome == outcome
     assert error.exit_code == 5
@@ -159,7 +161,7 @@ def test_a_torch_that_is_gone_is_not_published():
     step = HistoryStep(action=Action.SWAP, torch="2.9.0.dev20250804", cuda="cu128")
     log = "error: No solution found: Because there is no version of torch==2.9.0.dev20250804, it cannot be used."
 
-    assert replay._explained(log, step, (f"torch=={step.torch}",)).outcome == "not_published"
+    assert replay.explained(log, step, (f"torch=={step.torch}",)).outcome == "not_published"
 
 
 @pytest.mark.subprocess

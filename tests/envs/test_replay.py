@@ -1,6 +1,7 @@
 """Histories carried out for real: the real uv and pip, an index on loopback, wheels that share paths."""
 
 import json
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -117,6 +118,38 @@ def test_a_step_that_cannot_be_resolved_leaves_nothing(places):
     assert caught.value.outcome == "resolution_conflict"
     assert "deleted-pin" in caught.value.message
     assert not list((places.store / "building").glob("*"))
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "named"),
+    [
+        (HistoryStep(action=Action.SWAP, torch="2.9.9", cuda="cu128"), "not_published", "torch==2.9.9"),
+        (install("gone"), "resolution_conflict", "deleted-pin"),
+        (install("vanished==3.0", installer=Installer.PIP), "resolution_conflict", "vanished"),
+    ],
+)
+def test_a_pin_that_was_deleted_is_told_before_anything_is_built(places, step, outcome, named):
+    """Five gigabytes would be installed for the steps before it, to end in `cannot build`."""
+    with pytest.raises(CannotBuildError) as caught:
+        built(places, install("serving"), step)
+
+    assert caught.value.outcome == outcome
+    assert named in caught.value.message
+    assert not (places.store / "building").exists()
+
+
+def test_a_pth_that_somebody_left_is_where_it_was(places):
+    """From another directory it would run later, and its relative lines would mean other places."""
+    base = stubs.definition()
+    definition = history.with_pth(base, {"left.pth": "import sys; sys.left = True"})
+
+    dirty = build.build(definition, places, report=[].append)
+
+    program = "import sys; print(sys.left)"
+    said = subprocess.run([dirty.python, "-c", program], capture_output=True, text=True, check=True)
+    assert said.stdout == "True\n"
+    assert history.base_of(definition).name == base.name
+    assert dirty.digest != built(places).digest
 
 
 @pytest.mark.network
