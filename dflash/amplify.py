@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .config import TrainConfig
 
 MIN_DRAFTERS = 4
+MIN_STEPS = 20  # it takes compiled calls beside a compilation: ten steps of 2.8.0 were all lost to its metrics race
 MAX_FAILURES = 20  # of one thread; each holds a traceback
 SWITCH_INTERVAL_S = 1e-4
 STAGGER_S = 0.3  # about one cold compilation of the smoke profile
@@ -28,6 +29,7 @@ def configure(config: TrainConfig) -> TrainConfig:
         config,
         num_drafters=max(config.num_drafters, MIN_DRAFTERS),
         context_multiple=max(1, config.context_multiple // 4),
+        steps=max(config.steps, MIN_STEPS),
         average_every=0,
         recompile_limit=max(config.recompile_limit, RECOMPILE_LIMIT),
     )
