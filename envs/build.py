@@ -18,10 +18,11 @@ from . import backend, expected, history, images, machine, rehearse, replay, res
 from . import fingerprint as fingerprints
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
-from .lock import Lock, Pin, from_toml, pins_digest, to_toml
+from .lock import Lock, Pin, pins_digest
 from .origin import variant_index
 from .place import HOST, place_of
 from .progress import UNPACKED
+from .pylock import from_toml, to_toml
 from .spec import Definition
 from .store import Entry, Store, size
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from . import backend, interpreter, lock, resolve, uv, uvlog
+from . import backend, interpreter, lock, pylock, resolve, uv, uvlog
 from .lock import Lock
 from .spec import Channel, Definition
 
@@ -74,7 +74,7 @@ def exact_lock(definition: Definition, packages: Mapping[str, str], settings: Se
     for names, pins in groups:
         location = _torch_index(definition, settings) if names else ""
         text = _compile(pins, settings, str(python.path), location, left_out)
-        found = lock.from_uv(
+        found = pylock.from_uv(
             text,
             name=definition.name,
             request=resolve.request_digest(definition),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from . import fetch, index, lock, uv, uvlog
+from . import fetch, index, lock, pylock, uv, uvlog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def compile_lock(
             code, log = uv.run(arguments, log=directory / f"uv-{number}.log")
             if code == 0:
                 return _with_sizes(
-                    lock.from_uv(
+                    pylock.from_uv(
                         output.read_text(encoding="utf-8"),
                         name=definition.name,
                         request=request,
@@ -67,7 +67,7 @@ def compile_lock(
                         exclude_newer=definition.exclude_newer,
                         torch_names=chosen.family,
                     ),
-                    lock.locations(output.read_text(encoding="utf-8")),
+                    pylock.locations(output.read_text(encoding="utf-8")),
                 )
             first = first or uvlog.explain(log, subject=f"cannot resolve {definition.name}")
     assert first is not None

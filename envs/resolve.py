@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from . import history, index, interpreter, lock, spec, uv
+from . import history, index, interpreter, lock, pylock, spec, uv
 from .errors import CannotBuildError, UsageError
 from .origin import decide, is_served, published, torch_files, wheelhouse_files
 from .resolution import compile_lock
@@ -50,7 +50,7 @@ def pinned(definition: spec.Definition, settings: Settings) -> spec.Definition:
 def _newest_known(definition: spec.Definition, settings: Settings) -> str:
     """Version of the newest torch among the locks that were made here for the definition."""
     locks = (
-        lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
+        pylock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
         for path in Store(settings.store).resolved("").parent.glob("pylock.*.toml")
     )
     versions = [
@@ -82,7 +82,7 @@ def known_lock(definition: spec.Definition, settings: Settings) -> lock.Lock | N
         return committed
     path = Store(settings.store).resolved(resolution_key(definition, settings))
     try:
-        return lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
+        return pylock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
     except FileNotFoundError:
         return None
 
@@ -104,7 +104,7 @@ def committed_lock(definition: spec.Definition) -> lock.Lock | None:
     """The lock beside the shipped definitions; UsageError when its definition has changed since."""
     path = LOCKS / f"pylock.{definition.name}.toml"
     try:
-        found = lock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
+        found = pylock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
     except FileNotFoundError:
         return None
     if found.request == request_digest(definition):
@@ -136,7 +136,7 @@ def lock_now(definition: spec.Definition, settings: Settings) -> lock.Lock:
 
 def keep_lock(definition: spec.Definition, settings: Settings, resolved: lock.Lock) -> None:
     """Make this lock the one that `lock_for` answers for the definition on this machine."""
-    Store(settings.store).keep_resolved(resolution_key(definition, settings), lock.to_toml(resolved))
+    Store(settings.store).keep_resolved(resolution_key(definition, settings), pylock.to_toml(resolved))
 
 
 def lock_universal(definition: spec.Definition, settings: Settings) -> lock.Lock:

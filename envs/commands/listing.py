@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import build, history, lock, resolve, spec
+from .. import build, history, lock, pylock, resolve, spec
 from ..errors import UsageError
 from ..store import Store
 from .output import SCHEMA, entry_row, gb, print_json, say
@@ -97,7 +97,7 @@ def _resolved(definition: spec.Definition, chosen: Settings, output: str | None)
         path = Path(output) if output else resolve.resolved_path(resolve.pinned(definition, chosen), chosen)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(lock.to_toml(resolved), encoding="utf-8")
+        path.write_text(pylock.to_toml(resolved), encoding="utf-8")
     except OSError as error:
         raise UsageError(
             f"cannot write the lock to {path}: {error.strerror}", hint="choose another --output"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import backend, build, fingerprint, lock, machine, resolve, spec, verify
+from envs import backend, build, fingerprint, machine, pylock, resolve, spec, verify
 from envs.errors import CannotBuildError, CannotRunError, UsageError
 from envs.store import Store
 
@@ -335,7 +335,7 @@ def test_index_lost_between_lock_and_install(places, tmp_path, monkeypatch):
     definition = stubs.definition(requirements=())
     resolved = resolve.lock_for(definition, places)
     nowhere = stubs.places(tmp_path, index="http://127.0.0.1:9/whl", default_index="http://127.0.0.1:9/simple")
-    Store(nowhere.store).keep_resolved(resolve.resolution_key(definition, nowhere), lock.to_toml(resolved))
+    Store(nowhere.store).keep_resolved(resolve.resolution_key(definition, nowhere), pylock.to_toml(resolved))
 
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "another-cache"))
     monkeypatch.setenv("UV_HTTP_RETRIES", "0")

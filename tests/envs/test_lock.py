@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from envs import index, lock, resolve, spec
+from envs import index, lock, pylock, resolve, spec
 from envs.errors import CannotBuildError, UsageError
 from envs.index import Target
 
@@ -64,7 +64,7 @@ hashes = {{ sha256 = "06" }}
 
 @pytest.fixture
 def made():
-    return lock.from_uv(
+    return pylock.from_uv(
         UV,
         name="cu128-old",
         request="r",
@@ -119,7 +119,7 @@ def test_machine_without_wheels_is_told_which_there_are(made):
 
 def test_written_lock_is_a_pylock_and_reads_back(made):
     """PEP 751 is what other tools read; a value lost on the way changes the identity."""
-    text = lock.to_toml(made)
+    text = pylock.to_toml(made)
     table = tomllib.loads(text)
 
     assert table["lock-version"] == "1.0"
@@ -127,7 +127,7 @@ def test_written_lock_is_a_pylock_and_reads_back(made):
     assert all({"name", "version", "wheels"} <= package.keys() for package in table["packages"])
     assert all({"path", "hashes"} <= wheel.keys() for package in table["packages"] for wheel in package["wheels"])
     assert "://" not in text
-    assert lock.from_toml(text, origin="x") == made
+    assert pylock.from_toml(text, origin="x") == made
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_written_lock_is_a_pylock_and_reads_back(made):
 )
 def test_edited_lock_is_refused(made, old, new):
     """A lock edited by hand names what nobody resolved; the environment's identity would be a lie."""
-    text = lock.to_toml(made)
+    text = pylock.to_toml(made)
     assert old in text
 
     with pytest.raises(UsageError, match="was changed after it was written") as caught:
-        lock.from_toml(text.replace(old, new), origin="pylock.cu128-old.toml")
+        pylock.from_toml(text.replace(old, new), origin="pylock.cu128-old.toml")
     assert "python -m envs lock cu128-old" in caught.value.hint
 
 
@@ -165,15 +165,15 @@ def test_edited_lock_is_refused(made, old, new):
 def test_damaged_lock_is_one_line(made, damage):
     """Truncated by a full disk or written by another tool: told, without a traceback."""
     with pytest.raises(UsageError, match="is not a lock of this tool"):
-        lock.from_toml(damage(lock.to_toml(made)), origin="pylock.toml")
+        pylock.from_toml(damage(pylock.to_toml(made)), origin="pylock.toml")
 
 
 def test_lock_of_a_newer_version(made):
     """What a newer version means by its keys is unknown to this one."""
-    text = lock.to_toml(made).replace("schema = 1", "schema = 2")
+    text = pylock.to_toml(made).replace("schema = 1", "schema = 2")
 
     with pytest.raises(UsageError, match="written by a newer version"):
-        lock.from_toml(text, origin="pylock.toml")
+        pylock.from_toml(text, origin="pylock.toml")
 
 
 def test_identity_covers_wheels_interpreter_and_history(made):
@@ -246,4 +246,4 @@ def test_an_exchanged_lock_reads_back_as_itself(said, kept):
     )
 
     assert found.distributions[0].wheels[0].upload_time == kept
-    assert lock.from_toml(lock.to_toml(found), origin="here") == found
+    assert pylock.from_toml(pylock.to_toml(found), origin="here") == found
