@@ -55,6 +55,7 @@ class LocalRunner:
         directory: the run directory of the search.
         say: told lines for a person.
         baseline: the candidate that throughput is compared with.
+        baseline_request: what is run in it, where that is not `request`.
         control_at: the candidate in which the same run is made with one thread first; '' for none.
         commit_is_identity: whether two builds of torch from one commit are one candidate.
         needs_compiler: whether the run calls a C++ compiler, so that its absence is told before a download.
@@ -70,6 +71,7 @@ class LocalRunner:
     directory: Path
     say: Callable[[str], None]
     baseline: str = ""
+    baseline_request: RunRequest | None = None
     control_at: str = ""
     keep: int = 6
     commit_is_identity: bool = True
@@ -153,9 +155,10 @@ class LocalRunner:
 
     def _pair(self, candidate: str, run: str, built: Environment) -> Finding:
         """A run of the candidate and one of the baseline, in alternating order (ABBA), as one observation."""
-        asked = [(built, run), (self._built(self.baseline), f"{run}-baseline")]
+        other_request = self.baseline_request or self.request
+        asked = [(built, self.request, run), (self._built(self.baseline), other_request, f"{run}-baseline")]
         order = asked if int(run.rpartition("-")[2]) % 2 else asked[::-1]
-        records = {name: self._run(environment, self.request, self.directory / name) for environment, name in order}
+        records = {name: self._run(environment, what, self.directory / name) for environment, what, name in order}
         mine, other = records[run], records[f"{run}-baseline"]
         value = log_ratio(mine, other)
         seconds = mine.seconds + other.seconds

@@ -15,6 +15,7 @@ The order of work:  both ends  ->  sets that tell most per cost  ->  confirmatio
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -41,6 +42,7 @@ class SetObservation:
     """One finished run of the good environment with `items` applied.
 
     SKIP with a `run`: the run could not be judged, another may be. SKIP without one: the mix cannot be built.
+    `value` is log(mix / good environment) of a pair of runs, where throughput is the question.
     """
 
     items: ItemSet
@@ -48,6 +50,7 @@ class SetObservation:
     outcome: str = ""
     run: str = ""
     seconds: float = 0.0
+    value: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,13 +82,16 @@ class SetProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """`failures` of `runs` of one mix."""
+    """`failures` of `runs` of one mix; or its mean log(mix / good environment) in `runs` pairs, as `change`."""
 
     items: ItemSet
     failures: int
     runs: int
+    change: float | None = None
 
     def __str__(self) -> str:
+        if self.change is not None:
+            return f"{100 * math.expm1(self.change):+.1f} % in {self.runs} pairs"
         return f"{self.failures}/{self.runs}"
 
 
@@ -118,6 +124,7 @@ class FoundSet:
         forward: the set alone (each member alone, if any of them suffices).
         reverse: without each member it is gone (from everything or from the set); without all, if any suffices.
         unchecked: confirmations that no buildable environment allows.
+        notes: how large a loss of throughput is, and whether the set is all of it.
     """
 
     members: tuple[str, ...]
@@ -126,6 +133,7 @@ class FoundSet:
     forward: tuple[Count, ...]
     reverse: tuple[Count, ...]
     unchecked: tuple[ItemSet, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,25 +98,17 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetBelief:
-    """Everything the runs say.
+class Explanations:
+    """How likely each explanation is.
 
     Attributes:
         mass: probability of each hypothesis.
         none: probability that no difference matters.
-        row: for each hypothesis, its row in `low` and `high`.
-        low: per row, distribution of the failure rate without the culprit.
-        high: per row, distribution with it.
-        same: distribution of the one rate if no difference matters.
     """
 
     hypotheses: Hypotheses
     mass: FloatArray
     none: float
-    row: IntArray
-    low: FloatArray
-    high: FloatArray
-    same: FloatArray
 
     def marginals(self) -> FloatArray:
         """Probability of each item to be part of the explanation."""
@@ -127,6 +119,23 @@ class SetBelief:
             new = members[:, column] != members[:, column - 1]
             total += np.bincount(members[new, column], self.mass[new], minlength=len(total))
         return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetBelief(Explanations):
+    """Everything the runs say.
+
+    Attributes:
+        row: for each hypothesis, its row in `low` and `high`.
+        low: per row, distribution of the failure rate without the culprit.
+        high: per row, distribution with it.
+        same: distribution of the one rate if no difference matters.
+    """
+
+    row: IntArray
+    low: FloatArray
+    high: FloatArray
+    same: FloatArray
 
 
 def infer(hypotheses: Hypotheses, tally: Tally) -> SetBelief:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from scipy.special import entr, gammaln
@@ -20,10 +20,13 @@ from .packages_belief import BoolArray  # noqa: TC001  (the annotations of a dat
 from .posterior import rate_prior
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from .packages import SetProblem
-    from .packages_belief import FloatArray, Hypotheses, IntArray, SetBelief
+    from .packages_belief import Explanations, FloatArray, Hypotheses, IntArray, SetBelief
     from .packages_room import Room
 
+Gain: TypeAlias = "Callable[[BoolArray], tuple[FloatArray, FloatArray]]"
 BATCHES = (1, 4, 12)
 RATES_SHARE = 0.02
 BUILD_SHARE = 1.0
@@ -34,27 +37,39 @@ CUTS = (0.35, 0.5, 0.65)
 LIKELY = 4
 
 
-def choose(problem: SetProblem, room: Room, belief: SetBelief) -> BoolArray | None:
-    """The next mix; None when no mix that can be built tells anything."""
+def choose(
+    problem: SetProblem, room: Room, belief: Explanations, *, gain: Gain, costs: Sequence[float] = BATCHES
+) -> BoolArray | None:
+    """The next mix; None when no mix that can be built tells anything.
+
+    Args:
+        problem: the question.
+        room: the mixes.
+        belief: what is known of the explanation.
+        gain: for some mixes (rows), nats that batches of runs (columns) tell of the explanation, and of the rates.
+        costs: runs of each batch.
+    """
     candidates = _candidates(problem, room, belief)
     chance = room.chance_to_build(candidates)
-    tells, about_rates = gains(belief, candidates)
+    tells, about_rates = gain(candidates)
     if float((tells.max(axis=1, initial=0.0) * chance).max(initial=0.0)) < NEGLIGIBLE_GAIN:
         return None
     worth = tells + RATES_SHARE * about_rates
-    score = (worth / _price(problem, room, belief, candidates)).max(axis=1) * chance
+    score = (worth / _price(problem, room, belief, candidates, costs)).max(axis=1) * chance
     return np.asarray(candidates[int(score.argmax())])
 
 
-def _price(problem: SetProblem, room: Room, belief: SetBelief, candidates: BoolArray) -> FloatArray:
-    """Cost of m runs of each candidate; what the claim needs anyway is discounted by how likely it is needed."""
+def _price(
+    problem: SetProblem, room: Room, belief: Explanations, candidates: BoolArray, costs: Sequence[float]
+) -> FloatArray:
+    """Cost of each batch at each candidate; what the claim needs anyway is discounted by how likely it is needed."""
     exists = (candidates[:, None] == room.sets).all(axis=2).any(axis=1)
     needed = np.zeros(len(candidates))
     for index in np.argsort(-belief.mass)[:LIKELY]:
         wanted = [mix for check in confirmations(room, belief.hypotheses, int(index)) for mix in check.mixes]
         needed[(candidates[:, None] == np.asarray(wanted)).all(axis=2).any(axis=1)] += float(belief.mass[index])
     build = BUILD_SHARE * problem.build_cost * (1.0 - np.minimum(needed, 0.9)) * ~exists
-    return np.asarray(build[:, None] + problem.run_cost * np.asarray(BATCHES, dtype=np.float64)[None, :])
+    return np.asarray(build[:, None] + problem.run_cost * np.asarray(costs, dtype=np.float64)[None, :])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +104,7 @@ def confirmations(room: Room, hypotheses: Hypotheses, index: int) -> list[Check]
     ]
 
 
-def _candidates(problem: SetProblem, room: Room, belief: SetBelief) -> BoolArray:
+def _candidates(problem: SetProblem, room: Room, belief: Explanations) -> BoolArray:
     """Mixes worth weighing, each applicable, none known to be unbuildable."""
     mixes = [*room.sets, *_prefixes(room, belief)]
     for index in np.argsort(-belief.mass)[:LIKELY]:
@@ -102,7 +117,7 @@ def _candidates(problem: SetProblem, room: Room, belief: SetBelief) -> BoolArray
     return whole
 
 
-def _keep_families(problem: SetProblem, room: Room, belief: SetBelief, mixes: BoolArray) -> BoolArray:
+def _keep_families(problem: SetProblem, room: Room, belief: Explanations, mixes: BoolArray) -> BoolArray:
     """Apply a family whole or not at all, unless the explanation lies inside it or among the mixes already run."""
     marginal = belief.marginals()
     whole = mixes.copy()
@@ -113,7 +128,7 @@ def _keep_families(problem: SetProblem, room: Room, belief: SetBelief, mixes: Bo
     return np.unique(np.concatenate([whole, room.sets]), axis=0)
 
 
-def _prefixes(room: Room, belief: SetBelief) -> list[BoolArray]:
+def _prefixes(room: Room, belief: Explanations) -> list[BoolArray]:
     """Prefixes of item orders, cut where the probability that the mix is bad crosses each of `CUTS`."""
     count = len(room.items)
     random = np.random.default_rng([count, int(room.runs.sum())])
@@ -129,7 +144,7 @@ def _prefixes(room: Room, belief: SetBelief) -> list[BoolArray]:
     return [place < size for place in places for size in _cuts(belief, place)]
 
 
-def _cuts(belief: SetBelief, place: IntArray) -> list[int]:
+def _cuts(belief: Explanations, place: IntArray) -> list[int]:
     """Lengths of the prefix at which the probability of a bad mix first reaches each cut."""
     held = place[belief.hypotheses.members]
     length = np.where(belief.hypotheses.any_of, held.min(axis=1), held.max(axis=1)) + 1

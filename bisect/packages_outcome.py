@@ -10,9 +10,9 @@ from envs.errors import UsageError
 
 from .journal import FILE_NAME, read
 from .model import Conclusion
-from .packages import FoundSet, next_set
+from .packages import FoundSet
 from .packages_report import SetReport
-from .packages_search import items_of, mix_name, observations_of, problem_of
+from .packages_search import decision, items_of, mix_name, observations_of, problem_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,7 +34,7 @@ def report_of(directory: Path) -> SetReport:
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
     problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
     seen = observations_of(contents.entries)
-    step = next_set(problem, seen)
+    step = decision(plan)(problem, seen)
     return SetReport(
         hunted=plan["hunted"],
         good=plan["good"],
@@ -56,8 +56,7 @@ def report_of(directory: Path) -> SetReport:
 def _limit(contents: Contents) -> int:
     """A search that ended for its budget had as many runs as it has."""
     exhausted = contents.of("verdict")[-1]["verdict"] == "exhausted"
-    judged = [run for run in observations_of(contents.entries) if run.conclusion is not Conclusion.SKIP]
-    return len(judged) if exhausted else 10**6
+    return len(observations_of(contents.entries)) if exhausted else 10**6
 
 
 def _proof(contents: Contents) -> tuple[str, ...]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
 from tabulate import tabulate
@@ -24,7 +26,7 @@ from .report import percent
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .packages import Count, ItemSet, SetObservation, SetStep, Suspect
+    from .packages import ItemSet, SetObservation, SetStep, Suspect
 
 SCHEMA = 1
 ITEMS_SHOWN = 12
@@ -68,8 +70,18 @@ class SetReport:
 
     @property
     def runs(self) -> int:
-        """Runs that were judged."""
+        """Runs (pairs, where throughput is the question) that were judged."""
         return sum(run.conclusion is not Conclusion.SKIP for run in self.seen)
+
+    @property
+    def measured(self) -> bool:
+        """Whether throughput was measured, in pairs with the good environment."""
+        return any(run.value is not None for run in self.seen)
+
+    def change(self, mix: ItemSet) -> float | None:
+        """Mean change of a mix's throughput against the good environment, where that is the question."""
+        values = [run.value for run in self.seen if run.items == mix and run.value is not None]
+        return math.expm1(fmean(values)) if values else None
 
     @property
     def environments(self) -> int:
@@ -104,7 +116,8 @@ def verdict_name(step: SetStep) -> str:
 
 def sentence(report: SetReport) -> str:
     """The verdict in one sentence, or two."""
-    step, effort = report.step, f"{report.runs} runs in {report.environments} environments"
+    step = report.step
+    effort = f"{report.runs} {'pairs' if report.measured else 'runs'} in {report.environments} environments"
     match step:
         case FoundSet():
             return f"{_guilty(step)} ({report.hunted}; {percent(step.confidence)} sure after {effort})"
@@ -126,19 +139,22 @@ def sentence(report: SetReport) -> str:
 def _innocent(report: SetReport, step: Innocent, effort: str) -> str:
     if not report.items:
         return f"no difference: {report.good} and {report.bad} hold the same, nothing was built or run"
-    return (
-        f"innocent: none of the {len(report.items)} differences matters ({report.hunted}; {effort}): "
-        f"{step.reason}; a failure rate up to {percent(step.allowed_rate)} with all of them is not excluded"
-    )
+    told = f"innocent: none of the {len(report.items)} differences matters ({report.hunted}; {effort}): {step.reason}"
+    if step.with_all.failures:
+        return told
+    what = "loss" if report.measured else "failure rate"
+    return f"{told}; a {what} up to {percent(step.allowed_rate)} with all of them is not excluded"
 
 
 def _guilty(step: FoundSet) -> str:
     alone = ", ".join(str(count) for count in step.forward)
     gone = ", ".join(f"without {name} {count}" for name, count in zip(step.members, step.reverse, strict=False))
     if step.any_of:
-        return f"guilty: each of {' and '.join(step.members)} on its own: alone {alone}, without both {step.reverse[0]}"
+        both = f", without both {step.reverse[0]}" if step.reverse else ""
+        return f"guilty: each of {' and '.join(step.members)} on its own: alone {alone}{both}"
     together = " together" if len(step.members) > 1 else ""
-    return f"guilty: {' + '.join(step.members)}{together}: alone {alone} bad, {gone} bad"
+    bad = " bad" if any(count.change is None for count in step.forward) else ""
+    return f"guilty: {' + '.join(step.members)}{together}: alone {alone}{bad}, {gone}{bad}"
 
 
 def _some(suspects: Sequence[Suspect]) -> str:
@@ -149,57 +165,8 @@ def _some(suspects: Sequence[Suspect]) -> str:
     )
 
 
-def as_json(report: SetReport) -> dict[str, Any]:
-    """The verdict as data: the keys of every search, and those of a set."""
-    step = report.step
-    skipped = {run.items: run.outcome for run in report.seen if run.conclusion is Conclusion.SKIP}
-    return {
-        "schema": SCHEMA,
-        "kind": "packages",
-        "verdict": verdict_name(step),
-        "direction": "regression" if isinstance(step, FoundSet) else None,
-        "last_good": report.good,
-        "first_bad": report.bad,
-        "confidence": getattr(step, "confidence", None),
-        "runs": report.runs,
-        "environments": report.environments,
-        "candidates": [_mix_json(report, mix) for mix in report.names],
-        "skipped": [{"candidate": report.names[mix], "outcome": outcome} for mix, outcome in skipped.items()],
-        "git_range": None,
-        "reproduce": list(report.reproduce),
-        "journal": report.journal,
-        "sentence": sentence(report),
-        "hunted": report.hunted,
-        "reason": getattr(step, "reason", ""),
-        "members": [_item_json(item) for item in report.members],
-        "any_of": bool(getattr(step, "any_of", False)),
-        "forward": [_count_json(report, count) for count in getattr(step, "forward", ())],
-        "reverse": [_count_json(report, count) for count in getattr(step, "reverse", ())],
-        "suspects": [
-            {"members": list(each.members), "any_of": each.any_of, "probability": round(each.probability, 6)}
-            for each in getattr(step, "suspects", ())
-        ],
-        "differences": [_item_json(item) for item in report.items],
-        "unreproducible": [{"name": name, "reason": reason} for name, reason in report.unreproducible],
-        "warnings": list(report.warnings),
-        "import_changes": {name: list(lines) for name, lines in report.import_changes.items()},
-        "installed_or_imported": installed_or_imported(report),
-        "proof": list(report.proof),
-    }
-
-
-def _item_json(item: Item) -> dict[str, Any]:
-    return {
-        "id": item.id, "kind": str(item.kind), "name": item.name, "good": item.good, "bad": item.bad, "why": item.why,
-    }  # fmt: skip
-
-
-def _count_json(report: SetReport, count: Count) -> dict[str, Any]:
-    name = report.names.get(count.items, "")
-    return {"candidate": name, "items": sorted(count.items), "bad": count.failures, "runs": count.runs}
-
-
-def _mix_json(report: SetReport, mix: ItemSet) -> dict[str, Any]:
+def mix_json(report: SetReport, mix: ItemSet) -> dict[str, Any]:
+    """One environment: what is applied in it, and what it showed."""
     counts = Counter(run.conclusion for run in report.seen if run.items == mix)
     bad, runs = counts[Conclusion.BAD], counts[Conclusion.BAD] + counts[Conclusion.GOOD]
     low, high = clopper_pearson(bad, runs)
@@ -212,6 +179,7 @@ def _mix_json(report: SetReport, mix: ItemSet) -> dict[str, Any]:
         "skipped": counts[Conclusion.SKIP],
         "interval": [round(low, 4), round(high, 4)],
         "torch": report.facts.get(name, {}).get("torch", ""),
+        "change": report.change(mix),
     }
 
 
@@ -234,6 +202,7 @@ def render(report: SetReport) -> str:
     """The report for a terminal."""
     parts = [sentence(report)]
     parts += _section("guilty", [f"{item}\n      {item.why}" for item in report.members])
+    parts += _section("how much", list(getattr(report.step, "notes", ())))
     parts += _section("installed or imported", [text] if (text := installed_or_imported(report)) else [])
     for name, lines in report.import_changes.items():
         parts += _section(f"importing {name} changed", list(lines) or ["nothing that is watched"])
@@ -251,6 +220,7 @@ def markdown(report: SetReport) -> str:
     parts = [f"**{sentence(report)}**", "", _table(report, form="github")]
     for title, lines in (
         ("Guilty", [f"{item} ({item.why})" for item in report.members]),
+        ("How much", list(getattr(report.step, "notes", ()))),
         ("Seen on the bad side's list", list(report.warnings)),
         ("Cannot be reproduced here", [f"{name}: {reason}" for name, reason in report.unreproducible]),
         ("Evidence", list(report.proof)),
@@ -276,8 +246,9 @@ def _section(title: str, lines: list[str]) -> list[str]:
 
 
 def _table(report: SetReport, *, form: str) -> str:
-    rows = [_table_row(report, _mix_json(report, mix)) for mix in report.names]
-    headers = ("environment", "applied to the good one", "bad", "skipped", "torch")
+    rows = [_table_row(report, mix_json(report, mix)) for mix in report.names]
+    result = "against the good one" if report.measured else "bad"
+    headers = ("environment", "applied to the good one", result, "skipped", "torch")
     return tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
 
 
@@ -293,4 +264,6 @@ def _table_row(report: SetReport, mix: Mapping[str, Any]) -> tuple[str, ...]:
     else:
         applied = f"{size} of {total}"
     count = f"{mix['bad']}/{mix['runs']}" if mix["runs"] else "not tested"
+    if mix["change"] is not None:
+        count = f"{100 * mix['change']:+.1f} % in {mix['runs']} pairs"
     return mix["id"], applied, count, str(mix["skipped"] or ""), mix["torch"]

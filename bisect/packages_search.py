@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from envs.errors import CannotBuildError, CannotRunError
 
+from . import packages_speed_step
 from .driver import MAX_RETRIES
 from .model import Conclusion
 from .packages import ProbeSet, SetObservation, SetProblem, next_set
@@ -27,9 +30,13 @@ GOOD, BAD = "good", "bad"
 
 
 class MixRunner(Protocol):
-    """The effects of a search: `executor.LocalRunner`, or a fake. `request` is what the next run runs."""
+    """The effects of a search: `executor.LocalRunner`, or a fake.
+
+    `request` is what the next run runs, `baseline_request` what the good environment beside it does.
+    """
 
     request: RunRequest
+    baseline_request: RunRequest | None
 
     def build(self, candidate: str) -> BuildFacts: ...
     def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]: ...
@@ -58,6 +65,13 @@ def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> 
     )
 
 
+def decision(plan: Mapping[str, Any]) -> Callable[[SetProblem, Sequence[SetObservation]], SetStep]:
+    """The rule of a journal's plan: failures are counted, or throughput is compared in pairs."""
+    if plan.get("throughput"):
+        return partial(packages_speed_step.next_set, min_effect=plan["min_effect"])
+    return next_set
+
+
 def items_of(plan: Mapping[str, Any]) -> tuple[Item, ...]:
     """The items in a journal's plan."""
     return tuple(Item(**{**item, "kind": ItemKind(item["kind"])}) for item in plan["items"])
@@ -72,6 +86,7 @@ def observations_of(entries: Sequence[Mapping[str, Any]]) -> list[SetObservation
             outcome=entry["outcome"],
             run=entry["run"],
             seconds=entry["seconds"],
+            value=entry.get("value"),
         )
         for entry in entries
         if entry["event"] == "observed" and entry["conclusion"] not in (Conclusion.RETRY, Conclusion.ABORT)
@@ -90,6 +105,7 @@ class SetSearch:
         request: what is run in the good environment; the mix adds its variables, cache and imports.
         mixes: the mix of every name used so far; `runner` looks them up here.
         show: told lines for a person.
+        decide: the rule of the search.
     """
 
     problem: SetProblem
@@ -99,6 +115,7 @@ class SetSearch:
     request: RunRequest
     mixes: dict[str, ItemSet]
     show: Callable[[str], None]
+    decide: Callable[[SetProblem, Sequence[SetObservation]], SetStep] = next_set
     _builds: dict[str, BuildFacts] = field(default_factory=dict)
     _retries: dict[str, int] = field(default_factory=dict)
     _started: int = 0
@@ -108,7 +125,7 @@ class SetSearch:
         seen = observations_of(self.journal.contents.entries)
         self._started = len(self.journal.contents.of("started"))
         seen += self._recovered()
-        while isinstance(step := next_set(self.problem, seen), ProbeSet):
+        while isinstance(step := self.decide(self.problem, seen), ProbeSet):
             self._tell(step, seen)
             observation = self._probe(step.items)
             if observation is not None:
@@ -133,7 +150,7 @@ class SetSearch:
         self._started += 1
         run = f"run-{self._started:04d}"
         self.journal.append("started", candidate=name, run=run, items=sorted(mix))
-        self.runner.request = self._request(mix)
+        self.runner.request, self.runner.baseline_request = self._request(mix), self._request(frozenset())
         (finding,) = self.runner.run([name], [run])
         return self._taken(mix, name, finding)
 
@@ -162,7 +179,7 @@ class SetSearch:
             conclusion = Conclusion.SKIP if self._retries[name] > MAX_RETRIES else conclusion
         noted = self._noted(
             mix, name, run=seen.run, conclusion=conclusion, outcome=seen.outcome, reason=finding.reason,
-            seconds=seen.seconds, evidence=finding.evidence,
+            seconds=seen.seconds, evidence=finding.evidence, value=seen.value,
         )  # fmt: skip
         if conclusion is Conclusion.ABORT:
             raise CannotRunError(
@@ -183,13 +200,15 @@ class SetSearch:
         reason: str,
         seconds: float = 0.0,
         evidence: Sequence[str] = (),
+        value: float | None = None,
     ) -> SetObservation:
         self.journal.append(
             "observed", candidate=name, items=sorted(mix), conclusion=conclusion, outcome=outcome, run=run,
-            seconds=seconds, reason=reason, evidence=list(evidence),
+            seconds=seconds, reason=reason, evidence=list(evidence), value=value,
         )  # fmt: skip
-        self.show(f"{name}: {conclusion.upper()} {outcome}{': ' if reason else ''}{reason}")
-        return SetObservation(items=mix, conclusion=conclusion, outcome=outcome, run=run, seconds=seconds)
+        told = outcome if value is None else f"{100 * math.expm1(value):+.1f} % against {GOOD}"
+        self.show(f"{name}: {conclusion.upper()} {told}{': ' if reason else ''}{reason}")
+        return SetObservation(items=mix, conclusion=conclusion, outcome=outcome, run=run, seconds=seconds, value=value)
 
     def _tell(self, step: ProbeSet, seen: Sequence[SetObservation]) -> None:
         size = len(self.problem.items)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -23,11 +23,17 @@ from .packages_choice import choose, confirmations, gains
 from .packages_room import enter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .packages import ItemSet, SetObservation, SetProblem, SetStep
-    from .packages_belief import BoolArray, SetBelief
+    from .packages_belief import BoolArray, Explanations, SetBelief
     from .packages_room import Room
+
+    class Fit(Protocol):
+        """How many times better a mix's own runs fit what hypothesis `top` says of it than the contrary."""
+
+        def __call__(self, top: int, mix: BoolArray, *, fails: bool) -> float: ...
+
 
 FIRST_RUNS = 2
 """Runs of each end before anything else: one pass is no evidence, one failure may be another one."""
@@ -59,9 +65,15 @@ def step(problem: SetProblem, observations: Sequence[SetObservation]) -> SetStep
     belief = infer(enumerate_hypotheses(problem.weights or (1.0,) * len(problem.items)), room.tally())
     return (
         _ends(problem, room, belief)
-        or _claim(problem, room, belief)
-        or _stop(problem, room, belief)
-        or _search(problem, room, belief)
+        or claim(
+            problem,
+            room,
+            belief,
+            fit=lambda top, mix, *, fails: _fit(room, belief, top, mix, fails=fails),
+            count_of=lambda mix: _count_of(room, mix),
+        )
+        or stop(problem, room, belief)
+        or search(room, belief, choose(problem, room, belief, gain=lambda mixes: gains(belief, mixes)))
     )
 
 
@@ -74,7 +86,8 @@ def _count_of(room: Room, mix: BoolArray) -> Count:
     return _count(room, row) if row >= 0 else Count(items=room.names(mix), failures=0, runs=0)
 
 
-def _suspects(room: Room, belief: SetBelief) -> tuple[Suspect, ...]:
+def suspects(room: Room, belief: Explanations) -> tuple[Suspect, ...]:
+    """The likeliest explanations."""
     best = np.argsort(-belief.mass, kind="stable")[:SHOWN]
     return tuple(
         Suspect(
@@ -86,11 +99,11 @@ def _suspects(room: Room, belief: SetBelief) -> tuple[Suspect, ...]:
     )
 
 
-def _probe(room: Room, mix: BoolArray, purpose: Purpose, belief: SetBelief | None) -> ProbeSet:
+def _probe(room: Room, mix: BoolArray, purpose: Purpose, belief: Explanations | None) -> ProbeSet:
     return ProbeSet(
         items=room.names(mix),
         purpose=purpose,
-        suspects=_suspects(room, belief) if belief else (),
+        suspects=suspects(room, belief) if belief else (),
         none=belief.none if belief else 1.0,
     )
 
@@ -140,7 +153,9 @@ def _innocent(belief: SetBelief, without: Count, with_all: Count) -> Innocent:
     return Innocent(confidence=belief.none, without=without, with_all=with_all, allowed_rate=allowed, reason=reason)
 
 
-def _claim(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None:
+def claim(
+    problem: SetProblem, room: Room, belief: Explanations, *, fit: Fit, count_of: Callable[[BoolArray], Count]
+) -> FoundSet | ProbeSet | None:
     """The claim of the likeliest explanation, or the run that its confirmation lacks; None if it is not likely."""
     top, mass = _likeliest(room, belief)
     if mass < problem.confidence:
@@ -152,10 +167,10 @@ def _claim(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None
         if not able:
             unchecked.extend(room.names(mix) for mix in check.mixes)
             continue
-        clearest = max(able, key=lambda mix: _fit(room, belief, top, mix, fails=check.fails))
-        if _fit(room, belief, top, clearest, fails=check.fails) < CLEARLY:
+        clearest = max(able, key=lambda mix: fit(top, mix, fails=check.fails))
+        if fit(top, clearest, fails=check.fails) < CLEARLY:
             return _probe(room, clearest, check.purpose, belief) if _affordable(problem, room) else None
-        done[check.purpose].append(_count_of(room, clearest))
+        done[check.purpose].append(count_of(clearest))
     return FoundSet(
         members=belief.hypotheses.names(top, room.items),
         any_of=bool(belief.hypotheses.any_of[top]),
@@ -185,7 +200,7 @@ def _fit(room: Room, belief: SetBelief, top: int, mix: BoolArray, *, fails: bool
     return factor if fails else 1.0 / max(factor, 1e-300)
 
 
-def _likeliest(room: Room, belief: SetBelief) -> tuple[int, float]:
+def _likeliest(room: Room, belief: Explanations) -> tuple[int, float]:
     """The likeliest explanation, and the probability of all that no applicable mix tells from it."""
     top = int(belief.mass.argmax())
     if belief.hypotheses.any_of[top] or room.free:
@@ -196,22 +211,23 @@ def _likeliest(room: Room, belief: SetBelief) -> tuple[int, float]:
     return first, float(belief.mass[same].sum())
 
 
-def _stop(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep | None:
+def stop(problem: SetProblem, room: Room, belief: Explanations) -> SetExhausted | None:
+    """The end of a search whose budget is used up."""
     if _affordable(problem, room):
         return None
     return SetExhausted(
-        suspects=_suspects(room, belief),
+        suspects=suspects(room, belief),
         confidence=float(belief.mass.max()),
         reason=f"{room.spent} runs were not enough",
     )
 
 
-def _search(problem: SetProblem, room: Room, belief: SetBelief) -> SetStep:
-    mix = choose(problem, room, belief)
+def search(room: Room, belief: Explanations, mix: BoolArray | None) -> ProbeSet | NarrowedSet:
+    """The run of the chosen mix; no mix means that none tells the suspects apart."""
     if mix is not None:
         return _probe(room, mix, Purpose.SEARCH, belief)
     return NarrowedSet(
-        suspects=_suspects(room, belief),
+        suspects=suspects(room, belief),
         confidence=float(belief.mass.max()),
         reason="no mix that can be built tells these apart",
     )

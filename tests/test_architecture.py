@@ -25,7 +25,8 @@ PURE = {
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
         "decode", "settle", "causes", "conclusion", "endings", "imports", "result_findings", "choose", "lineup",
         "islands", "information", "freeze_lines", "packages_belief", "packages_choice", "packages_differences",
-        "packages_report", "packages_room", "packages_step", "neighbours", "speed_posterior",
+        "packages_json", "packages_report", "packages_room", "packages_speed", "packages_speed_step", "packages_step",
+        "neighbours", "speed_posterior",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip

@@ -17,13 +17,14 @@ from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
 from envs.snapshot import compile_variables
 
+from .. import packages_json
 from .. import packages_report as reports
 from ..executor import LocalRunner
 from ..files import make_run_directory, refuse_used, write_atomically
 from ..journal import FILE_NAME, Journal
 from ..packages_differences import families, items, needs, warnings
 from ..packages_outcome import report_of
-from ..packages_search import BAD, GOOD, SetSearch, problem_of
+from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
 from ..packages_sides import Mixer, read_side, requirements_in
 from ..probe import RunKind, without_credentials
 from ..report import EXIT_CODES
@@ -67,8 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search, or go on with a search."""
     request = asked(args)
-    if request.question.throughput:
-        raise UsageError("--for throughput is not asked of packages", hint="name a failure, like fx_flag_race")
     if args.imports and request.question.kind is not RunKind.TRAIN:
         raise UsageError("--import belongs to --probe train", hint="let the command itself import it")
     here = settings.from_arguments(args, os.environ)
@@ -87,7 +86,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     finally:
         journal.close()
     report = report_of(directory)
-    text = json.dumps(reports.as_json(report), indent=1)
+    text = json.dumps(packages_json.as_json(report), indent=1)
     write_atomically(directory / "verdict.json", text)
     write_atomically(directory / "report.md", reports.markdown(report))
     print(text if args.json else reports.render(report), file=stdout)
@@ -216,6 +215,7 @@ def _search(
         request=request.request,
         mixes=mixes,
         show=say,
+        decide=decision(plan),
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -235,7 +235,8 @@ def _runner(
     journal: Journal, request: Asked, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
 ) -> LocalRunner:
     question = request.question
-    race = question.kind is RunKind.TRAIN and question.threads != 1 and not request.identity.get("no_control", False)
+    race = question.kind is RunKind.TRAIN and question.threads != 1 and not question.throughput
+    wants_control = race and not request.identity.get("no_control", False)
     return LocalRunner(
         names=(GOOD, BAD),
         define=lambda name: mixer.definition(mixes[name], name),
@@ -244,7 +245,8 @@ def _runner(
         question=question,
         directory=journal.path.parent,
         say=lambda line: say(f"  {line}"),
-        control_at=BAD if race else "",
+        baseline=GOOD,
+        control_at=BAD if wants_control else "",
         keep=request.keep,
     )
 
@@ -272,6 +274,8 @@ def _plan(
         "good": sides[0].name,
         "bad": sides[1].name,
         "hunted": request.question.words,
+        "throughput": request.question.throughput,
+        "min_effect": request.min_effect,
         "warnings": list(warnings(good, bad)),
         "unreproducible": [list(pair) for pair in unreproducible],
     }

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from .. import packages_outcome, packages_report
+from .. import packages_json, packages_outcome, packages_report
 from ..journal import FILE_NAME, read
 from ..report import as_json
 from ..report_text import markdown, render
@@ -44,7 +44,7 @@ def _packages(directory: Path, args: argparse.Namespace, stdout: IO[str]) -> int
     """A search over sets of differences has a report of its own."""
     found = packages_outcome.report_of(directory)
     if args.json:
-        print(json.dumps(packages_report.as_json(found), indent=1), file=stdout)
+        print(json.dumps(packages_json.as_json(found), indent=1), file=stdout)
     else:
         print(packages_report.markdown(found) if args.markdown else packages_report.render(found), file=stdout)
     return 0

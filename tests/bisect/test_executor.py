@@ -90,6 +90,18 @@ def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
     assert [path.parent.name for path in started] == ["run-0001", "run-0001-baseline", "run-0002-baseline", "run-0002"]
 
 
+def test_the_baseline_of_a_pair_may_be_run_otherwise(tmp_path):
+    """A variable that makes it slow, set for both halves of a pair, would cancel out."""
+    body = SPEED.format(ktok_s="1.0 if 'SLOW' in os.environ else 2.0")
+    slow = RunRequest(kind=RunKind.TRAIN, timeout_s=30, environment=(("SLOW", "1"),))
+    question = Question(kind=RunKind.TRAIN, throughput=True)
+    here = runner(tmp_path, {"base": body}, question=question, baseline="base", request=slow)
+    here.baseline_request = RunRequest(kind=RunKind.TRAIN, timeout_s=30)
+    (found,) = here.run(["base"], ["run-0001"])
+
+    assert found.observation.value == pytest.approx(math.log(0.5))
+
+
 def test_a_pair_without_a_measurement_says_nothing(tmp_path):
     """A crashed half of a pair is no loss of throughput."""
     bodies = {"base": SPEED.format(ktok_s=2.0), "broken": "sys.exit(1)"}
