@@ -215,7 +215,7 @@ def _build(
         found = _ask(building, definition, _locked_torch(pins), place)
         if definition.history:
             report("noting what the history left")
-            expected.keep(building, pins)
+            expected.keep(building, pins, definition.history)
         entry = Entry(
             name=definition.name,
             digest=digest,

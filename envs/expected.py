@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 from . import verify
 from .errors import UsageError
 from .findings import Finding, Kind, Left
+from .spec import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from .lock import Pin
+    from .spec import HistoryStep
 
 FILE_NAME = "expected.json"
 MEMORY = "verified.json"
@@ -25,11 +27,17 @@ SCHEMA = 1
 _UNRECORDED = frozenset({Kind.CHANGED, Kind.DOUBLY_OWNED, Kind.UNOWNED, Kind.SITECUSTOMIZE})
 """Findings about a file whose content no RECORD vouches for."""
 
+_OVERWRITING = frozenset({Action.INSTALL, Action.UNINSTALL, Action.SWAP})
 
-def keep(directory: Path, pins: Sequence[Pin]) -> None:
-    """Look at the environment in `directory` and write down what is found, with the hashes that no RECORD has."""
+
+def keep(directory: Path, pins: Sequence[Pin], steps: Sequence[HistoryStep]) -> None:
+    """Look at the environment in `directory` and write down what is found, with the hashes that no RECORD has.
+
+    Installed files are read only if one of the steps can have overwritten any.
+    """
     venv = directory / "venv"
-    found = verify.verify(venv, memory=directory / MEMORY, pins=pins)
+    contents = any(step.action in _OVERWRITING for step in steps)
+    found = verify.verify(venv, memory=directory / MEMORY, pins=pins, contents=contents)
     faults = [item for item in found.findings if item.fault]
     files = [item.path for item in faults if item.kind in _UNRECORDED and (venv / item.path).is_file()]
     table = {

@@ -101,7 +101,7 @@ def against_records(
         if path not in seen:
             if not _is_bytecode(path):
                 yield Finding(kind=Kind.MISSING, path=path, owners=owners)
-        elif expected and actual[path] not in expected:
+        elif expected and path in actual and actual[path] not in expected:
             yield Finding(kind=Kind.CHANGED, path=path, owners=owners, detail=f"now {actual[path]}")
 
 

@@ -86,7 +86,12 @@ class _Hashes:
 
 
 def verify(
-    environment: Path, *, memory: Path | None = None, pins: Sequence[Pin] = (), left: Left | None = None
+    environment: Path,
+    *,
+    memory: Path | None = None,
+    pins: Sequence[Pin] = (),
+    left: Left | None = None,
+    contents: bool = True,
 ) -> Verification:
     """Look at a virtual environment.
 
@@ -95,6 +100,7 @@ def verify(
         memory: file that remembers hashes between calls.
         pins: what should be installed; empty to leave that question out.
         left: what its history left when it was finished, which is no fault.
+        contents: whether files are read; a listing finds everything but changed files.
     """
     started = time.monotonic()
     site = _site_packages(environment)
@@ -102,7 +108,8 @@ def verify(
     records, broken, installed = _records(site, environment)
     hashes = _remembered(memory)
     extra = [path for path in left.digests if path not in records] if left else []
-    actual = _hash(environment, [path for path in (*records, *extra) if path in seen], seen, hashes)
+    wanted = [path for path in (*records, *extra) if path in seen] if contents else []
+    actual = _hash(environment, wanted, seen, hashes)
     findings = [
         *broken,
         *against_records(records, seen, actual),

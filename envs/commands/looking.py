@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .. import verify as verification
     from ..settings import Settings
 
+_SHOWN = 200
+"""Characters of a finding's detail in a line for a person: a `.pth` may be a program."""
+
 
 def verify(arguments: argparse.Namespace, chosen: Settings) -> int:
     """Exit code 3 when the environment contradicts its own records."""
@@ -74,7 +77,8 @@ def _print_verification(name: str, found: verification.Verification) -> None:
     for finding in found.findings:
         owners = f" ({', '.join(finding.owners)})" if finding.owners else ""
         kind = f"expected, {finding.kind}" if finding.expected else finding.kind
-        print(f"  {kind}: {finding.path}{owners}{': ' if finding.detail else ''}{finding.detail}")  # noqa: T201
+        detail = " ".join(finding.detail.split())[:_SHOWN]
+        print(f"  {kind}: {finding.path}{owners}{': ' if detail else ''}{detail}")  # noqa: T201
 
 
 def diff(arguments: argparse.Namespace, chosen: Settings) -> int:

@@ -7,6 +7,7 @@ import pytest
 from envs import expected, verify
 from envs.errors import UsageError
 from envs.lock import Pin, Source
+from envs.spec import Action, HistoryStep
 
 from .stubs import record_hash
 
@@ -171,7 +172,7 @@ def contaminated(tmp_path, venv):
     install(venv, "leftover", "1", {"leftover/__init__.py": "1"})
     (venv / SITE / "gone.so").unlink()
     (venv / SITE / "left.pth").write_text("import sys")
-    expected.keep(tmp_path, PINS)
+    expected.keep(tmp_path, PINS, [HistoryStep(action=Action.INSTALL, packages=("serving",))])
     return venv
 
 
@@ -218,6 +219,19 @@ def test_what_was_done_after_the_history_is_a_fault(tmp_path, contaminated, chan
 
     assert not found.ok
     assert fault in faults(found)
+
+
+def test_a_history_that_overwrites_nothing_is_noted_without_reading_gigabytes(tmp_path, venv):
+    """Every mix of a package search with a stray .pth would read its eight gigabytes before its first run."""
+    install(venv, "a", "1", {"a/__init__.py": "1"})
+    (venv / SITE / "left.pth").write_text("import sys")
+    expected.keep(tmp_path, [], [HistoryStep(action=Action.WRITE_PTH, files=(("left.pth", "import sys"),))])
+    left = expected.read(tmp_path)
+
+    assert not (tmp_path / expected.MEMORY).exists()
+    assert verify.verify(venv, left=left).ok
+    (venv / SITE / "a/__init__.py").write_text("2")
+    assert faults(verify.verify(venv, left=left)) == {("changed", "a/__init__.py")}
 
 
 def test_a_damaged_note_of_a_history_is_an_error(tmp_path, contaminated):
