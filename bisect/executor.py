@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .probe import Environment
     from .progress import Bar, Lines
 
-WHOLE_MACHINE = {"disk_full"}
+WHOLE_MACHINE = {"disk_full", "no_gpu", "harness_error(engine)", "harness_error(engine_gone)"}
 """Refusals that are not the candidate's: no other candidate would fare better."""
 NEIGHBOURS_ASKED = 4
 FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "python", "glibc", "gpus")
@@ -208,7 +208,7 @@ class LocalRunner:
             try:
                 return build(definition, self.settings, report=self.say, require_compiler=self.needs_compiler)
             except CannotRunError as error:
-                if error.outcome not in WHOLE_MACHINE or not self._made:
+                if error.outcome != "disk_full" or not self._made:
                     raise
                 self._remove_oldest("the disk is full")
 

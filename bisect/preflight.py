@@ -37,6 +37,8 @@ def needs_gpu(profile: str, machine: Machine) -> Blocked | None:
 
 def cannot_run(definition: Definition, machine: Machine) -> Blocked | None:
     """The first thing that makes this build useless on this machine; None when it can run."""
+    if not definition.cuda:  # an image: what is in it is known only once it is there
+        return None
     variants = backend.variants(definition.torch)
     if definition.channel.value == "release" and variants and definition.cuda not in variants:
         return Blocked(

@@ -6,16 +6,19 @@ from Debian's packages by mmdebstrap where there is no registry at all.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import tempfile
-from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING
 
 from . import container, process
 from .errors import CannotBuildError, CannotRunError
+from .place import owner_of
+from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from .settings import Settings
 
@@ -40,15 +43,26 @@ def make(
             report(f"pulling {reference}")
             engine.pull(reference)
             engine.tag(reference, settings.base_image)
-            return str(engine.image(settings.base_image)["id"])
+            return engine.image(settings.base_image).id
         if rootfs is not None:
-            return engine.import_image(rootfs, settings.base_image)
-        with tempfile.TemporaryDirectory(prefix="base-image-") as directory:
-            archive = Path(directory) / "rootfs.tar"
-            _bootstrap(archive, suite, report)
-            return engine.import_image(archive, settings.base_image)
+            return engine.import_image(rootfs, settings.base_image, owner=owner_of(settings.store))
+        return _made_here(engine, settings, suite, report)
     finally:
         engine.close()
+
+
+def _made_here(engine: container.Engine, settings: Settings, suite: str, report: Callable[[str], None]) -> str:
+    """Make it below the store, where a kill's remains are found."""
+    store = Store(settings.store)
+    key = hashlib.sha256(f"base image {settings.base_image}".encode()).hexdigest()
+    with store.locked(key, report):
+        building = store.new_building(key)
+        try:
+            archive = building / "rootfs.tar"
+            _bootstrap(archive, suite, report)
+            return engine.import_image(archive, settings.base_image, owner=owner_of(settings.store))
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
 
 
 def _bootstrap(archive: Path, suite: str, report: Callable[[str], None]) -> None:
@@ -56,14 +70,15 @@ def _bootstrap(archive: Path, suite: str, report: Callable[[str], None]) -> None
     log = archive.with_name("mmdebstrap.log")
     env = process.installer_environment(os.environ)
     argv = ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(archive)]
-    try:
-        done = process.run(argv, cwd=archive.parent, env=env, output=log, timeout_s=1800.0)
-    except CannotRunError as error:
+    if shutil.which("setpriv", path=env.get("PATH")):  # asked to end, it clears up; killed with this process, it cannot
+        argv = ["setpriv", "--pdeathsig", "TERM", *argv]
+    if shutil.which("mmdebstrap", path=env.get("PATH")) is None:
         raise CannotRunError(
             "a base image is made with mmdebstrap, which is not installed",
             hint="apt-get install mmdebstrap, or give --from IMAGE@DIGEST, or --rootfs ARCHIVE",
             outcome="tool_too_old",
-        ) from error
+        )
+    done = process.run(argv, cwd=archive.parent, env=env, output=log, timeout_s=1800.0)
     if done.returncode != 0:
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         raise CannotBuildError(

@@ -85,7 +85,9 @@ def build(
     _refuse_other_systems()
     store = Store(settings.store)
     place = place_of(settings, definition.image)
-    if definition.image:
+    for line in place.shortcomings():
+        report(line)
+    if definition.as_it_is:
         held, cached = images.entry_of(definition, place, store, report=report)
         return _built(held, definition, store, place, cached=cached, started=started)
     entry = entry_of(definition, settings)
@@ -134,14 +136,17 @@ def is_built(what: Definition | Lock, settings: Settings) -> bool:
 def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
     """The finished environment of a definition or lock as it lies in the store; asks no network."""
     done: tuple[str, ...] = ()
+    image = ""
     if isinstance(what, Definition):
-        lock, done = resolve.known_lock(what, settings), history.identity(what)
+        if what.as_it_is:
+            return images.known_entry(what, settings)
+        lock, done, image = resolve.known_lock(what, settings), history.identity(what), what.image
     else:
         lock = what
     if lock is None:
         return None
     try:
-        python = place_of(settings).find_python(lock.pythons, offline=True)
+        python = place_of(settings, image).find_python(lock.pythons, offline=True)
         pins = lock.select(python.target())
     except (CannotBuildError, CannotRunError):
         return None
@@ -228,6 +233,7 @@ def _build(
             bytes=size(building / "venv"),
             environment=definition.environment,
             image=place.image,
+            image_digests=place.digests,
         )
         store.finish(building, entry)
     except BaseException:
@@ -253,6 +259,7 @@ def _ask(building: Path, definition: Definition, locked_torch: str, place: Place
         driver=machine.driver_version(),
         environment=definition.environment,
         place=place,
+        venv=building / "venv",
     )
     differences = fingerprints.compare(definition, found, locked_torch=locked_torch)
     if definition.history:  # what it did to torch is what it is for

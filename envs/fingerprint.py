@@ -100,7 +100,13 @@ class Difference:
 
 
 def ask(
-    python: Path, *, scratch: Path, driver: str, environment: tuple[tuple[str, str], ...] = (), place: Place = HOST
+    python: Path,
+    *,
+    scratch: Path,
+    driver: str,
+    environment: tuple[tuple[str, str], ...] = (),
+    place: Place = HOST,
+    venv: Path | None = None,
 ) -> Fingerprint:
     """Let the environment of `python` say what it is.
 
@@ -110,6 +116,7 @@ def ask(
         driver: version of the NVIDIA driver, which the environment cannot know.
         environment: the definition's variables.
         place: where the environment lives.
+        venv: the environment, where a container has to be given it; None when it is the image's own.
     """
     answer = scratch / "fingerprint.json"
     env = process.child_environment(
@@ -121,7 +128,7 @@ def ask(
         cwd=scratch,
         env=env,
         writable=(scratch,),
-        readable=(python.parent.parent, _ASK.parent),
+        readable=(_ASK.parent,) if venv is None else (venv, _ASK.parent),
         timeout_s=600.0,
         output=log,
     )

@@ -1,27 +1,36 @@
-"""An image as it is, as an environment: asked what it holds, recorded by its id, nothing in it replaced.
+"""An image as it is, as an environment: asked what it holds, recorded by digest, nothing in it replaced.
 
-What it is called may move to other bytes, so its identity is the image's id.
+What an image is called may move to other bytes, so its identity is its id; what registries call those bytes is kept
+beside it, so that another machine can fetch the same ones.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import backend, machine
 from . import fingerprint as fingerprints
-from .errors import CannotBuildError, CannotRunError
-from .store import Entry
+from .contained import Container
+from .errors import CannotBuildError, CannotRunError, ToolError, UsageError
+from .place import place_of
+from .store import Entry, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .place import Place
+    from .settings import Settings
     from .spec import Definition
-    from .store import Store
+
+_MATTERS = re.compile(
+    r"(TORCH|TRITON|PYTORCH|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA_TF32|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH|OMP_|MKL_)"
+)
 
 
 def entry_of(
@@ -29,15 +38,42 @@ def entry_of(
 ) -> tuple[Entry, bool]:
     """The image's entry in the store, and whether it was there already.
 
-    CannotBuildError when the image has no torch at all, or another one than the definition names.
+    UsageError when the definition asks for more than the image; CannotBuildError when the image has no torch at all,
+    or another one than the definition names.
     """
-    digest = hashlib.sha256(f"image {place.image}".encode()).hexdigest()
+    _refuse_additions(definition)
+    digest = _digest(place)
     found = store.read(digest)
-    if found is not None:
-        store.touch(digest)
-        return found, True
-    with store.locked(digest, report):
-        return _asked(definition, place, store, digest, report=report), False
+    if found is None:
+        with store.locked(digest, report):
+            return _asked(definition, place, store, digest, report=report), False
+    _refuse_unfit(definition, found.fingerprint)
+    store.touch(digest)
+    return _with_digests(found, place, store, report=report), True
+
+
+def known_entry(definition: Definition, settings: Settings) -> Entry | None:
+    """The image's entry when it was asked before; None when not, or when no engine answers."""
+    try:
+        place = place_of(settings, definition.image)
+    except ToolError:
+        return None
+    return Store(settings.store).read(_digest(place))
+
+
+def _digest(place: Place) -> str:
+    return hashlib.sha256(f"image {place.image}".encode()).hexdigest()
+
+
+def _with_digests(entry: Entry, place: Place, store: Store, *, report: Callable[[str], None]) -> Entry:
+    """The same bytes may have got another name in a registry since."""
+    known = tuple(sorted({*entry.image_digests, *place.digests}))
+    if known == entry.image_digests:
+        return entry
+    with store.locked(entry.digest, report):
+        fresh = replace(entry, image_digests=known)
+        store.finish(store.new_building(entry.digest), fresh)
+    return fresh
 
 
 def _asked(definition: Definition, place: Place, store: Store, digest: str, *, report: Callable[[str], None]) -> Entry:
@@ -69,12 +105,29 @@ def _asked(definition: Definition, place: Place, store: Store, digest: str, *, r
             environment=definition.environment,
             image=place.image,
             python=os.fspath(python.path),
+            image_digests=place.digests,
+            image_variables=_variables(place),
         )
         store.finish(building, entry)
     except BaseException:
         shutil.rmtree(building, ignore_errors=True)
         raise
     return entry
+
+
+def _variables(place: Place) -> tuple[tuple[str, str], ...]:
+    """What the image sets that changes what torch loads, compiles or runs."""
+    found: Mapping[str, str] = dict(place.held.variables) if isinstance(place, Container) else {}
+    return tuple(sorted((name, text) for name, text in found.items() if _MATTERS.match(name)))
+
+
+def _refuse_additions(definition: Definition) -> None:
+    asked = [name for name in ("requirements", "history") if getattr(definition, name)]
+    if asked:
+        raise UsageError(
+            f"{definition.name}: an image is taken as it is, and the definition adds {' and '.join(asked)}",
+            hint="to build an environment inside the image, name the image with --base-image and leave out `image`",
+        )
 
 
 def _refuse_unfit(definition: Definition, said: fingerprints.Fingerprint) -> None:
@@ -84,12 +137,21 @@ def _refuse_unfit(definition: Definition, said: fingerprints.Fingerprint) -> Non
             hint="is it an image with torch? name its Python in the definition's `python`",
             outcome="import_broken",
         )
-    if definition.torch and said.torch.partition("+")[0] != definition.torch:
+    public = said.torch.partition("+")[0]
+    if definition.torch and public != definition.torch:
         raise CannotBuildError(
             f"the image {definition.image} holds torch {said.torch}, the definition says {definition.torch}",
-            hint="correct `torch` in the definition, or name another image; an image's torch is not replaced",
+            hint="correct `torch` in the definition; another torch inside the image is `build NAME --torch VERSION`",
             outcome="wrong_build",
         )
-    refusals = backend.preflight(definition.cuda, said.torch.partition("+")[0], machine.ask())
+    if definition.cuda and said.cuda != backend.cuda_version(definition.cuda):
+        raise CannotBuildError(
+            f"the image {definition.image} holds torch for CUDA {said.cuda or '(none)'}, the definition says "
+            f"{definition.cuda}",
+            hint="correct `cuda` in the definition",
+            outcome="wrong_build",
+        )
+    tag = f"cu{said.cuda.replace('.', '')}"
+    refusals = backend.preflight(tag, public, machine.ask()) if said.cuda else ()
     if refusals:
         raise CannotRunError(refusals[0].message, hint=refusals[0].hint, outcome=refusals[0].outcome)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
 import re
 import shutil
+import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ from . import backend, process
 from .errors import CannotRunError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 _DRIVER = re.compile(r"\b(\d+\.\d+(?:\.\d+)?)\b")
 _VERSION_FILES = (Path("/sys/module/nvidia/version"), Path("/proc/driver/nvidia/version"))
@@ -71,13 +74,57 @@ def free_bytes(path: Path) -> int:
 def is_in_use(directory: Path) -> bool:
     """Whether a process of this machine was started with the interpreter of an environment in the directory."""
     prefix = f"{directory}/".encode()
+    return any(command.startswith(prefix) for _, command in _commands())
+
+
+def end_orphans(directory: Path, *, patience_s: float = 30.0) -> None:
+    """End what a killed process of this tool left working in a directory: its children lead sessions of their own.
+
+    They are asked first, and clear up behind themselves; whoever has not ended after `patience_s` is killed.
+    """
+    leaders = [pid for pid, command in _commands() if os.fsencode(directory) in command and _leads(pid)]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in leaders:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, number)
+        deadline = time.monotonic() + patience_s
+        while leaders and time.monotonic() < deadline:
+            leaders = [pid for pid in leaders if process_name(pid)]
+            time.sleep(0.05)
+        if not leaders:
+            return
+
+
+def _commands() -> Iterator[tuple[int, bytes]]:
+    """Every process of this machine with its command line."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if command.read_bytes().startswith(prefix):
-                return True
-        except OSError:
-            continue
-    return False
+        with contextlib.suppress(OSError):
+            yield int(command.parent.name), command.read_bytes()
+
+
+def _leads(pid: int) -> bool:
+    try:
+        return os.getsid(pid) == pid
+    except OSError:
+        return False
+
+
+def process_name(pid: int) -> str:
+    """A name for a process that no later one has: machine, boot, id and start time; empty when it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else f"{platform.node()} {boot} {pid} {fields[19]}"
+
+
+def may_live(name: str) -> bool:
+    """Whether the process of a `process_name` may be running; of one on another machine it is not known."""
+    node, _, rest = name.partition(" ")
+    if not rest or node != platform.node():
+        return bool(rest)
+    return process_name(int(rest.split()[1])) == name
 
 
 def same_filesystem(one: Path, other: Path) -> bool:

@@ -16,8 +16,32 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LABEL = "torch-upgrade-bisect"
+DRIVER_LABEL = f"{LABEL}.driver"
+STORE_LABEL = f"{LABEL}.store"
 GIB = 2**30
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_LOADED = re.compile(r"Loaded image(?: ID|\(s\))?: (\S+?),?$", re.MULTILINE)
 ABORT_PROGRAM = "for pid in $(cat /proc/1/task/1/children); do kill -ABRT $pid; done"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    """An image as an engine holds it.
+
+    Attributes:
+        id: sha256 of its configuration; two images with one id hold the same bytes.
+        digests: what registries call it, `name@sha256:...`; empty when it came from none.
+        variables: what it sets for every process in it.
+    """
+
+    id: str
+    digests: tuple[str, ...] = ()
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def path(self) -> str:
+        """Where its programs are."""
+        return dict(self.variables).get("PATH") or SYSTEM_PATH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +54,16 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a container may use; `memory_bytes` 0 means no limit. The deadline ends it even if this tool is gone."""
+    """What a container may use; `memory_bytes` 0 means no limit. The deadline ends it even if this tool is gone.
+
+    `num_files` and `num_tasks` are rlimits, 0 for the engine's own; those may lie above what its user may set.
+    """
 
     memory_bytes: int = 0
     shm_bytes: int = 2 * GIB
     num_processes: int = 4096
+    num_files: int = 0
+    num_tasks: int = 0
     deadline_s: float = 24 * 3600.0
 
 
@@ -54,6 +83,7 @@ class Sandbox:
         gpus: `all`, device ids joined by commas, or empty for none.
         limits: see `Limits`.
         owner: the store this container belongs to, so that pruning one store leaves another's containers alone.
+        driver: the process it belongs to, so that pruning leaves a run alone whose driver lives.
     """
 
     image: str
@@ -67,6 +97,7 @@ class Sandbox:
     gpus: str = ""
     limits: Limits = field(default_factory=Limits)
     owner: str = ""
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +134,11 @@ def create_body(sandbox: Sandbox) -> dict[str, Any]:
         "ShmSize": limits.shm_bytes,
         "Memory": limits.memory_bytes,
         "MemorySwap": limits.memory_bytes,
-        "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+        "Ulimits": [
+            {"Name": name, "Soft": value, "Hard": value}
+            for name, value in (("core", 0), ("nofile", limits.num_files), ("nproc", limits.num_tasks))
+            if name == "core" or value
+        ],
         "Tmpfs": {"/tmp": "rw,exec,nosuid,nodev,mode=1777"},  # noqa: S108  (inside the container)
         "Mounts": [
             {"Type": "bind", "Source": mount.path, "Target": mount.path, "ReadOnly": mount.read_only}
@@ -119,12 +154,34 @@ def create_body(sandbox: Sandbox) -> dict[str, Any]:
         "Env": [f"{name}={value}" for name, value in sorted(sandbox.environment.items())],
         "WorkingDir": sandbox.cwd,
         "User": sandbox.user,
-        "Labels": {LABEL: sandbox.owner or "any"},
+        "Labels": {LABEL: sandbox.owner or "any", DRIVER_LABEL: sandbox.driver},
         "HostConfig": host,
     }
 
 
-def ending(state: Mapping[str, Any]) -> Ending:
+def image_of(inspected: Mapping[str, Any]) -> Image:
+    """Read the engine's `GET /images/NAME/json`."""
+    pairs = (line.partition("=") for line in (inspected.get("Config") or {}).get("Env") or ())
+    return Image(
+        id=str(inspected["Id"]),
+        digests=tuple(sorted(inspected.get("RepoDigests") or ())),
+        variables=tuple((name, value) for name, _, value in pairs),
+    )
+
+
+def engine_name(headers: Mapping[str, str]) -> str:
+    """`docker 28.2.2` or `podman 4.3.1`, from the headers of a ping."""
+    match = re.match(r"(\w+)/(\S+)", headers.get("Server", ""))
+    kind = match[1].lower() if match else "engine"
+    return f"{'podman' if kind == 'libpod' else kind} {match[2] if match else '?'}"
+
+
+def loaded_names(told: str) -> tuple[str, ...]:
+    """What `POST /images/load` says it loaded: a name for an image that has one, else its id."""
+    return tuple(dict.fromkeys(_LOADED.findall(told)))
+
+
+def ending(state: Mapping[str, Any], limits: Limits) -> Ending:
     """Read the engine's `State` of an exited container."""
     code = int(state.get("ExitCode", 0))
     if state.get("OOMKilled"):
@@ -134,7 +191,13 @@ def ending(state: Mapping[str, Any]) -> Ending:
             note="container: killed by its memory limit (OOMKilled), out of host memory",
         )
     if code == 137:
-        return Ending(returncode=code, note="container: killed with SIGKILL from outside, memory limit not reached")
+        return Ending(
+            returncode=code,
+            note="container: killed with SIGKILL; the engine does not say that a memory limit was reached",
+        )
+    if code == 135:
+        size = f"it had {limits.shm_bytes >> 20} MiB"
+        return Ending(returncode=code, note=f"container: bus error, most often insufficient shared memory: {size}")
     if code == 0 and state.get("Error"):
         return Ending(returncode=125, note=f"container: {state['Error']}")
     return Ending(returncode=code)
@@ -142,6 +205,13 @@ def ending(state: Mapping[str, Any]) -> Ending:
 
 _REFUSALS: tuple[tuple[str, str, str, bool], ...] = (
     # pattern, outcome, hint, whether it is this machine's fault (exit 6) rather than the environment's (exit 5)
+    (r"container-init binary not found", "harness_error(engine)", "install catatonit, podman's init", True),
+    (
+        r"setting rlimit",
+        "harness_error(engine)",
+        "the engine may not raise its own limits: give its service a higher `ulimit -n` and `ulimit -u`",
+        True,
+    ),
     (
         r"could not select device driver|nvidia-container-runtime.*not found|unknown runtime.*nvidia",
         "no_gpu",
@@ -162,7 +232,7 @@ _REFUSALS: tuple[tuple[str, str, str, bool], ...] = (
         "make one with `python -m envs base-image`, or load the image into the engine",
         False,
     ),
-    (r"shm|shared memory", "harness_error(shm)", "raise the shared-memory limit", True),
+    (r"shm|shared memory", "harness_error(shm)", "choose another size with ENVS_SHM_SIZE", True),
     (r"permission denied", "harness_error(engine)", "may this user talk to the engine?", True),
 )
 

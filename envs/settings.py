@@ -6,6 +6,7 @@ a directory of wheels. Everything else comes from the default index, which `ENVS
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 BACKENDS = ("venv", "container")
 BASE_IMAGE = "torch-upgrade-bisect/base:bookworm"
+_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[KMGT]?)B?\Z")
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 TORCH_INDEX = "https://download.pytorch.org/whl"
 
 
@@ -36,6 +39,7 @@ class Settings:
             libraries, which a definition names in its environment.
         backend: `venv` on this machine, or `container`.
         base_image: image that container environments are built in.
+        shm_bytes: size of /dev/shm in a container.
     """
 
     store: Path
@@ -47,6 +51,7 @@ class Settings:
     any_driver: bool = False
     backend: str = "venv"
     base_image: str = BASE_IMAGE
+    shm_bytes: int = 2 * 2**30
 
 
 def from_environ(environ: Mapping[str, str]) -> Settings:
@@ -60,6 +65,8 @@ def from_environ(environ: Mapping[str, str]) -> Settings:
         backend=_backend(environ.get("ENVS_BACKEND") or "venv"),
         base_image=environ.get("ENVS_BASE_IMAGE") or BASE_IMAGE,
     )
+    if environ.get("ENVS_SHM_SIZE"):
+        settings = replace(settings, shm_bytes=parse_size(environ["ENVS_SHM_SIZE"]))
     if environ.get("ENVS_WHEELHOUSE"):
         settings = replace(settings, wheelhouse=_directory(environ["ENVS_WHEELHOUSE"], "ENVS_WHEELHOUSE"))
     return _with_index(settings, environ.get("ENVS_INDEX", ""), "ENVS_INDEX")
@@ -97,6 +104,14 @@ def from_arguments(arguments: argparse.Namespace, environ: Mapping[str, str]) ->
     if arguments.offline:
         settings = replace(settings, offline=True)
     return _with_index(settings, arguments.index or "", "--index")
+
+
+def parse_size(text: str) -> int:
+    """`50G` -> 50000000000."""
+    match = _SIZE.match(text.upper())
+    if match is None:
+        raise UsageError(f"{text!r} is not a size", hint="write it like 50G")
+    return int(float(match["number"]) * _UNITS[match["unit"]])
 
 
 def _flag(environ: Mapping[str, str], name: str) -> bool:

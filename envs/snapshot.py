@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import os
 import re
 import tempfile
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from . import expected, machine, verify
+from . import expected, inspection, machine, verify
 from . import fingerprint as fingerprints
 from .diff import Snapshot
 from .findings import Kind
@@ -20,6 +19,7 @@ from .findings import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .place import Place
     from .store import Entry
 
 _FILES = (Kind.CHANGED, Kind.MISSING, Kind.DOUBLY_OWNED, Kind.UNOWNED,
@@ -41,8 +41,18 @@ _SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 def of_entry(entry: Entry, directory: Path) -> Snapshot:
     """The snapshot of an environment in the store, from what it said when it was built and its files now."""
-    found = verify.verify(directory / "venv", memory=directory / expected.MEMORY)
-    return _snapshot(entry.name, directory / "venv", entry.fingerprint, found, variables=dict(entry.environment))
+    venv = directory / "venv"
+    found = verify.verify(venv, memory=directory / expected.MEMORY)
+    variables = dict(entry.environment)
+    return _snapshot(entry.name, entry.fingerprint, found, records=_records(venv), variables=variables)
+
+
+def of_image(entry: Entry, directory: Path, place: Place) -> Snapshot:
+    """The snapshot of an image in the store, with the variables that it sets for itself."""
+    looked = inspection.look(entry, directory, place)
+    found = inspection.verification(looked, python=entry.minor)
+    variables = {**dict(entry.image_variables), **dict(entry.environment)}
+    return _snapshot(entry.name, entry.fingerprint, found, records=inspection.records(looked), variables=variables)
 
 
 def of_directory(path: Path) -> Snapshot:
@@ -50,7 +60,8 @@ def of_directory(path: Path) -> Snapshot:
     with tempfile.TemporaryDirectory(prefix="envs-snapshot-") as scratch:
         said = fingerprints.ask(path / "bin" / "python", scratch=Path(scratch), driver=machine.driver_version())
     found = verify.verify(path)
-    return _snapshot(str(path), path, said, found, variables=compile_variables(os.environ), home=Path.home())
+    variables = compile_variables(os.environ)
+    return _snapshot(str(path), said, found, records=_records(path), variables=variables, home=Path.home())
 
 
 def compile_variables(environ: Mapping[str, str]) -> dict[str, str]:
@@ -69,10 +80,10 @@ def caches_below(home: Path) -> dict[str, str]:
 
 def _snapshot(
     name: str,
-    venv: Path,
     said: fingerprints.Fingerprint,
     found: verify.Verification,
     *,
+    records: Mapping[str, str],
     variables: Mapping[str, str],
     home: Path | None = None,
 ) -> Snapshot:
@@ -87,7 +98,7 @@ def _snapshot(
         },
         machine={"python": said.python, "glibc": said.glibc, "driver": said.driver, "gpus": ", ".join(said.gpus)},
         packages=packages,
-        records=_records(venv),
+        records=records,
         libraries={Path(path).name: path for path in said.libraries},
         overrides=said.overrides,
         entry_points=said.entry_points,
@@ -109,10 +120,5 @@ def _records(venv: Path) -> dict[str, str]:
     for record in sorted(venv.glob("lib/python3*/site-packages/*.dist-info/RECORD")):
         name = canonicalize_name(record.parent.name.removesuffix(".dist-info").partition("-")[0])
         with record.open(encoding="utf-8", newline="", errors="replace") as file:
-            rows = sorted(tuple(row[:2]) for row in csv.reader(file) if len(row) > 1 and _counts(row[0]))
-        found[name] = hashlib.sha256(repr(rows).encode()).hexdigest()
+            found[name] = inspection.digest_of_rows(list(csv.reader(file)))
     return found
-
-
-def _counts(path: str) -> bool:
-    return not path.startswith("..") and ".dist-info/" not in path and not path.endswith(".pyc")

@@ -113,7 +113,9 @@ class Definition:
         exclude_newer: upload-time cut-off of the resolution; empty means none (nightlies).
         environment: variables every process in this environment gets.
         history: what is done to the environment after it is built.
-        image: container image to build it in; empty means a virtual environment on this machine.
+        image: a container image that is the environment as it is: a reference or an archive; empty for none. With one,
+            `torch`, `cuda` and `pythons` may be empty: whatever it holds.
+        own_torch: another torch than the image's was asked for: it gets an environment of its own inside the image.
     """
 
     name: str
@@ -127,11 +129,17 @@ class Definition:
     environment: tuple[tuple[str, str], ...] = ()
     history: tuple[HistoryStep, ...] = ()
     image: str = ""
+    own_torch: bool = False
 
     @property
     def python(self) -> str:
         """The preferred interpreter, `3.11`."""
         return self.pythons[0]
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether the environment is the image itself, with nothing built."""
+        return bool(self.image) and not self.own_torch
 
 
 def shipped() -> tuple[Definition, ...]:
@@ -155,7 +163,9 @@ def load(name_or_path: str) -> Definition:
         raise _unknown_definition(name_or_path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the definition {path}: {error}") from error
-    return parse(text, name=path.stem, origin=str(path))
+    definition = parse(text, name=path.stem, origin=str(path))
+    archive = path.parent / definition.image
+    return replace(definition, image=str(archive.absolute())) if archive.is_file() else definition
 
 
 def parse(text: str, *, name: str, origin: str) -> Definition:
@@ -174,7 +184,8 @@ def with_torch(definition: Definition, *, version: str, cuda: str = "") -> Defin
 
     Without `cuda` the variant stays, unless that release was never built for it: then the variant that the
     default index serves for the release is taken. The cut-off stays for a release and is dropped for a
-    nightly, whose index does not always say when a file was uploaded.
+    nightly, whose index does not always say when a file was uploaded. An image keeps its own torch: the other one
+    is built beside it, in an environment inside the image.
     """
     parsed = _version(version, origin=f"torch {version!r}")
     public, local = parsed.public, parsed.local or ""
@@ -183,14 +194,17 @@ def with_torch(definition: Definition, *, version: str, cuda: str = "") -> Defin
     variants = backend.variants(public)
     if not (cuda or local or nightly) and variants and chosen not in variants:
         chosen = backend.default_variant(public) or variants[-1]
+    pythons = definition.pythons or _PYTHONS
     derived = replace(
         definition,
-        name=f"torch-{public}-{chosen}-py{definition.python.replace('.', '')}",
+        name=f"torch-{public}-{chosen}-py{pythons[0].replace('.', '')}",
         summary=f"torch {public} for {chosen}, otherwise as {definition.name}",
         torch=public,
         cuda=chosen,
         channel=Channel.NIGHTLY if nightly else Channel.RELEASE,
+        pythons=pythons,
         exclude_newer="" if nightly else definition.exclude_newer,
+        own_torch=bool(definition.image),
     )
     _check_torch(derived, f"torch {version}")
     return derived
@@ -225,6 +239,8 @@ def _version(text: str, *, origin: str) -> Version:
 def _check_torch(definition: Definition, origin: str) -> None:
     """A CUDA tag nobody ever built, or a release never built for it, is told before anything is asked."""
     tag = definition.cuda
+    if definition.as_it_is and not tag:
+        return
     if tag not in backend.CUDA_TAGS:
         raise UsageError(
             f"{origin}: there is no wheel index for {tag!r}",
@@ -245,13 +261,14 @@ def _definition(table: Table, name: str) -> Definition:
             f"{table.origin}: {name!r} cannot be the name of an environment", hint="use a-z, 0-9 and - + . _"
         )
     channel = table.choice("channel", Channel, Channel.RELEASE)
+    image = table.text("image")
     return Definition(
         name=name,
         summary=table.text("summary", required=True),
-        torch=_torch(table, required=channel is Channel.RELEASE),
-        cuda=table.text("cuda", required=True),
+        torch=_torch(table, required=channel is Channel.RELEASE and not image),
+        cuda=table.text("cuda", required=not image),
         channel=channel,
-        pythons=_pythons(table),
+        pythons=() if image and "python" not in table.values else _pythons(table),
         requirements=_requirements(table),
         exclude_newer=_cutoff(table),
         environment=table.pairs("environment"),
@@ -259,7 +276,7 @@ def _definition(table: Table, name: str) -> Definition:
             _step(step, origin=f"{table.origin}: history step {number}")
             for number, step in enumerate(table.tables("history"), start=1)
         ),
-        image=table.text("image"),
+        image=image,
     )
 
 

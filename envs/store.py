@@ -53,6 +53,8 @@ class Entry:
         bytes: size of its files.
         environment: variables every process in it gets.
         image: id of the container image it lives in; empty on this machine.
+        image_digests: what registries call that image, `name@sha256:...`; empty for one that came from none.
+        image_variables: variables the image itself sets that change what torch loads or compiles.
         python: interpreter, when it is not the one of an own virtual environment (an image as it is).
     """
 
@@ -68,6 +70,18 @@ class Entry:
     environment: tuple[tuple[str, str], ...] = field(default=())
     image: str = ""
     python: str = ""
+    image_digests: tuple[str, ...] = ()
+    image_variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def minor(self) -> str:
+        """Minor version of its Python, `3.11`."""
+        return ".".join(self.interpreter.split("-")[1].split(".")[:2])
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether it is an image as it is, with no virtual environment in the store."""
+        return bool(self.python)
 
 
 class Store:
@@ -89,6 +103,11 @@ class Store:
         """The finished environment, or None: not built, or its interpreter is gone from the machine."""
         entry = _read(self.directory(digest))
         return entry if entry is not None and (entry.image or self.python(digest).exists()) else None
+
+    def image_in(self, directory: Path) -> Entry | None:
+        """The entry of an image as it is in one of the directories, or None for anything else."""
+        entry = _read(directory)
+        return entry if entry is not None and entry.as_it_is else None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every finished environment, the least recently used first."""
@@ -147,12 +166,12 @@ class Store:
         removed = 0
         for path in (self.root / "building").glob(f"{digest[:_KEY_LENGTH]}*"):
             if digest:
-                shutil.rmtree(path, ignore_errors=True)
+                _clear(path)
                 removed += 1
                 continue
             with self._tried(path.name.split(".")[0]) as held:
                 if held:
-                    shutil.rmtree(path, ignore_errors=True)
+                    _clear(path)
                     removed += 1
         return removed
 
@@ -261,12 +280,24 @@ def _read(directory: Path) -> Entry | None:
         )
     try:
         said = fingerprints.from_json(table.pop("fingerprint"))
-        pairs = tuple((name, value) for name, value in table.pop("environment", ()))
-        return Entry(**table, fingerprint=said, environment=pairs)
+        lists = {key: tuple(table.pop(key, ())) for key in ("environment", "image_digests", "image_variables")}
+        return Entry(
+            **table,
+            fingerprint=said,
+            environment=tuple((name, value) for name, value in lists["environment"]),
+            image_digests=lists["image_digests"],
+            image_variables=tuple((name, value) for name, value in lists["image_variables"]),
+        )
     except (KeyError, TypeError, ValueError) as error:
         raise UsageError(
             f"{path} is damaged: {error}", hint=f"remove {directory} and build the environment again"
         ) from error
+
+
+def _clear(building: Path) -> None:
+    """Remove what a killed build left, once nothing of it writes there any more."""
+    machine.end_orphans(building)
+    shutil.rmtree(building, ignore_errors=True)
 
 
 def _last_used(directory: Path) -> float:

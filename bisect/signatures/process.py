@@ -81,7 +81,7 @@ ENDINGS = (
         source="pytorch/pytorch#5040, open-mmlab/mmdetection#1997",
         example="ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",
         detail="shared_memory",
-        advice="Give the container more shared memory (--shm-size=8g or --ipc=host) and run again.",
+        advice="Give the container more shared memory (ENVS_SHM_SIZE=8G; docker: --shm-size=8g or --ipc=host) and run again.",
         conclusion=Conclusion.RETRY,
     ),
     rule(

@@ -39,6 +39,8 @@ def build(arguments: argparse.Namespace, chosen: Settings) -> int:
                 "python": str(built.python),
                 "cached": built.cached,
                 "seconds": built.seconds,
+                "image": built.place.image,
+                "image_digests": list(built.place.digests),
                 "fingerprint": built.fingerprint.as_json(),
             }
         )
@@ -68,7 +70,7 @@ def path(arguments: argparse.Namespace, chosen: Settings) -> int:
     entry = built_entry(arguments.name, chosen)
     store = Store(chosen.store)
     if arguments.json:
-        row = {"python": str(store.python(entry.digest)), **entry_row(entry, chosen)}
+        row = {"python": entry.python or str(store.python(entry.digest)), **entry_row(entry, chosen)}
         return print_json({"schema": SCHEMA, **row})
     print(store.directory(entry.digest))  # noqa: T201
     return 0

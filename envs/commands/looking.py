@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import build
 from ..errors import UsageError
+from ..place import place_of
 from ..store import Store
 from .output import SCHEMA, built_entry, gb, print_json
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from .. import diff as differences
     from .. import verify as verification
     from ..settings import Settings
+    from ..store import Entry
 
 _SHOWN = 200
 """Characters of a finding's detail in a line for a person: a `.pth` may be a program."""
@@ -28,7 +30,9 @@ def verify(arguments: argparse.Namespace, chosen: Settings) -> int:
     from .. import verify as verification  # noqa: PLC0415  (see above)
 
     directory = _located(arguments.name, chosen)
-    if (directory / "venv").exists():
+    if (image := Store(chosen.store).image_in(directory)) is not None:
+        found = _verified_image(image, directory, chosen)
+    elif (directory / "venv").exists():
         found = verification.verify(
             directory / "venv",
             memory=directory / expected.MEMORY,
@@ -42,6 +46,13 @@ def verify(arguments: argparse.Namespace, chosen: Settings) -> int:
     else:
         _print_verification(arguments.name, found)
     return 0 if found.ok else 3
+
+
+def _verified_image(entry: Entry, directory: Path, chosen: Settings) -> verification.Verification:
+    from .. import inspection  # noqa: PLC0415  (see verify)
+
+    looked = inspection.look(entry, directory, place_of(chosen, entry.image))
+    return inspection.verification(looked, python=entry.minor)
 
 
 def _verification_json(name: str, found: verification.Verification) -> dict[str, Any]:
@@ -139,4 +150,7 @@ def _snapshot(name: str, chosen: Settings) -> differences.Snapshot:
     if (Path(name) / "pyvenv.cfg").exists():
         return snapshot.of_directory(Path(name).resolve())
     entry = built_entry(name, chosen)
-    return snapshot.of_entry(entry, Store(chosen.store).directory(entry.digest))
+    directory = Store(chosen.store).directory(entry.digest)
+    if entry.as_it_is:
+        return snapshot.of_image(entry, directory, place_of(chosen, entry.image))
+    return snapshot.of_entry(entry, directory)

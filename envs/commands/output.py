@@ -26,6 +26,8 @@ def entry_row(entry: Entry, chosen: Settings) -> dict[str, Any]:
         "digest": entry.digest,
         "path": str(Store(chosen.store).directory(entry.digest)),
         "bytes": entry.bytes,
+        "image": entry.image,
+        "image_digests": list(entry.image_digests),
     }
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from .. import place
-from ..errors import UsageError
+from ..settings import parse_size
 from ..store import Entry, Store
 from .output import SCHEMA, built_entry, entry_row, gb, print_json, say
 
@@ -14,9 +13,6 @@ if TYPE_CHECKING:
     import argparse
 
     from ..settings import Settings
-
-_SIZE = re.compile(r"(?P<number>\d+(\.\d+)?)(?P<unit>[KMGT]?)B?\Z")
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def prune(arguments: argparse.Namespace, chosen: Settings) -> int:
@@ -28,8 +24,11 @@ def prune(arguments: argparse.Namespace, chosen: Settings) -> int:
     for entry in doomed:
         if entry not in removed:
             say(f"kept {entry.name} torch {entry.torch} {entry.cuda}: it is in use")
-    leftovers = 0 if arguments.dry_run else store.remove_leftovers()
-    containers = 0 if arguments.dry_run else place.remove_leftovers(chosen.store)
+    containers = images = leftovers = 0
+    if not arguments.dry_run:  # containers first: one of a killed build still writes
+        used = frozenset(entry.image for entry in store.entries())
+        containers, images = place.remove_leftovers(chosen.store, used=used)
+        leftovers = store.remove_leftovers()
     kept = sum(entry.bytes for entry in entries) - sum(entry.bytes for entry in removed)
     if arguments.json:
         rows = [entry_row(entry, chosen) for entry in removed]
@@ -39,6 +38,7 @@ def prune(arguments: argparse.Namespace, chosen: Settings) -> int:
                 "removed": rows,
                 "leftovers": leftovers,
                 "containers": containers,
+                "images": images,
                 "kept_bytes": kept,
                 "dry_run": arguments.dry_run,
             }
@@ -46,7 +46,7 @@ def prune(arguments: argparse.Namespace, chosen: Settings) -> int:
     verb = "would remove" if arguments.dry_run else "removed"
     for entry in removed:
         print(f"{verb} {entry.name} torch {entry.torch} {entry.cuda}, {gb(entry.bytes)}")  # noqa: T201
-    others = f"{leftovers} unfinished builds and {containers} containers"
+    others = f"{leftovers} unfinished builds, {containers} containers and {images} old base images"
     say(f"{verb} {len(removed)} environments, {others}; {gb(kept)} remain")
     return 0
 
@@ -67,11 +67,3 @@ def _doomed(entries: tuple[Entry, ...], arguments: argparse.Namespace, chosen: S
             doomed.append(entry)
             total -= entry.bytes
     return doomed
-
-
-def parse_size(text: str) -> int:
-    """`50G` -> 50000000000."""
-    match = _SIZE.match(text.upper())
-    if match is None:
-        raise UsageError(f"{text!r} is not a size", hint="write it like 50G")
-    return int(float(match["number"]) * _UNITS[match["unit"]])

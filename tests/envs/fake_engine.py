@@ -13,6 +13,13 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qs, unquote
+
+from envs import sandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @dataclass
@@ -25,6 +32,10 @@ class FakeEngine:
         looks: how often a container is seen running before it ends; None: until it is killed.
         refuse: error message by API path suffix (`start`, `create`).
         vanish_after: requests after which every connection is dropped; None: never.
+        unnamed: images without a name, with the store they belong to.
+        security: what it says of its own security.
+        pulled: the lines of a pull.
+        done: called with the number of each request once it was carried out, before it is answered.
     """
 
     images: dict[str, str] = field(default_factory=lambda: {"base:test": "sha256:" + "b" * 64})
@@ -33,28 +44,50 @@ class FakeEngine:
     refuse: dict[str, tuple[int, str]] = field(default_factory=dict)
     vanish_after: int | None = None
     podman: bool = False
+    unnamed: dict[str, str] = field(default_factory=dict)
+    security: list[str] = field(default_factory=list)
+    pulled: list[dict] = field(default_factory=list)
     created: list[dict] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     signals: list[str] = field(default_factory=list)
     execs: list[list[str]] = field(default_factory=list)
+    done: Callable[[int], None] = lambda _: None
     seen: dict[str, int] = field(default_factory=dict)
     num_requests: int = 0
 
-    def answer(self, method: str, path: str, query: str, body: dict):
+    def answer(self, method: str, path: str, query: str, body: dict):  # noqa: PLR0911  (a table of routes)
         """(status, JSON or None) of one request; the path is without the API version."""
         for suffix, (status, message) in self.refuse.items():
             if path.endswith(suffix):
                 return status, {"message": message}
         match method, path:
-            case _, "/version":
-                names = [{"Name": "Podman Engine"}] if self.podman else [{"Name": "Engine"}]
-                return 200, {"Version": "1.2.3", "ApiVersion": "1.41", "MinAPIVersion": "1.24", "Components": names}
+            case _, "/_ping":
+                return 200, None
             case "POST", "/containers/create":
                 self.created.append(body)
                 return 201, {"Id": f"{len(self.created):064d}", "Warnings": []}
             case "GET", "/containers/json":
-                return 200, [{"Id": f"{index + 1:064d}"} for index, _ in enumerate(self.created)]
+                return 200, [item for item in self.containers() if self._labelled(query, item["Labels"])]
+            case "GET", "/info":
+                return 200, {"SecurityOptions": self.security}
+            case "GET", "/images/json":
+                labels = {name: {sandbox.STORE_LABEL: store} for name, store in self.unnamed.items()}
+                return 200, [{"Id": name} for name in labels if self._labelled(query, labels[name])]
+            case "POST", "/images/create":
+                return 200, self.pulled or [{"status": "sha256:" + "b" * 64}]
+            case "DELETE", _ if path.startswith("/images/"):
+                del self.unnamed[path.removeprefix("/images/")]
+                return 200, []
         return self._of_container(method, path, query, body)
+
+    def containers(self):
+        """Those that are there."""
+        named = {f"{index:064d}": body["Labels"] for index, body in enumerate(self.created, start=1)}
+        return [{"Id": name, "Labels": labels} for name, labels in named.items() if name not in self.removed]
+
+    def _labelled(self, query, labels):
+        wanted = json.loads(parse_qs(query)["filters"][0]).get("label", [])
+        return all(labels.get(name) == value for name, _, value in (text.partition("=") for text in wanted))
 
     def _of_container(self, method: str, path: str, query: str, body: dict):
         container = re.match(r"/containers/(\d+)(/\w+)?\Z", path)
@@ -116,6 +149,15 @@ class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         """A dropped connection is what a test asked for."""
 
 
+def _lines(answer):
+    """A list of progress lines one by one, anything else as one document."""
+    if answer is None:
+        return b""
+    if isinstance(answer, list) and answer and not answer[0].keys() & {"Id"}:
+        return b"".join(json.dumps(line).encode() + b"\r\n" for line in answer)
+    return json.dumps(answer).encode()
+
+
 def _handler(engine: FakeEngine):
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -126,17 +168,31 @@ def _handler(engine: FakeEngine):
                 self.close_connection = True
                 return
             path, _, query = re.sub(r"\A/v1\.\d+", "", self.path).partition("?")
-            length = int(self.headers.get("Content-Length") or 0)
-            body = json.loads(self.rfile.read(length) or b"{}") if length else {}
-            status, answer = engine.answer(self.command, path, query, body)
-            data = b"" if answer is None else json.dumps(answer).encode()
+            body = self._body()
+            status, answer = engine.answer(self.command, unquote(path), query, body)
+            engine.done(engine.num_requests)
+            data = _lines(answer)
             self.send_response(status)
+            self.send_header("Api-Version", "1.41")
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
 
+        def _body(self):
+            """The JSON of a request; an archive is read and forgotten."""
+            if self.headers.get("Transfer-Encoding") == "chunked":
+                while size := int(self.rfile.readline(), 16):
+                    self.rfile.read(size + 2)
+                self.rfile.readline()
+                return {}
+            data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            return json.loads(data) if self.headers.get("Content-Type") == "application/json" and data else {}
+
         do_GET = do_POST = do_DELETE = _serve  # noqa: N815  (names of the base class)
+
+        def version_string(self):
+            return "Libpod/1.2.3 (linux)" if engine.podman else "Docker/1.2.3 (linux)"
 
         def address_string(self):
             return "unix"

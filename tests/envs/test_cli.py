@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import cli, spec
-from envs.commands import pruning
+from envs import cli, settings, spec
 from envs.store import Store
 
 from . import stubs
@@ -198,7 +197,7 @@ def test_lock_into_a_file(run, index, stub, tmp_path):
 
 def test_sizes(run):
     """A mistyped size must not remove everything."""
-    assert [pruning.parse_size(text) for text in ("50G", "1.5GB", "200m", "7", "2K")] == [
+    assert [settings.parse_size(text) for text in ("50G", "1.5GB", "200m", "7", "2K")] == [
         50 * 10**9,
         1_500_000_000,
         200 * 10**6,

@@ -19,6 +19,7 @@ def engine(tmp_path):
     """A fake engine with the real docker SDK connected to it."""
     fake = FakeEngine()
     with serving(fake, tmp_path) as address:
+        fake.address = address
         fake.connection = container.connect({"DOCKER_HOST": address})
         yield fake
         fake.connection.close()
@@ -46,15 +47,17 @@ def test_a_run_is_sealed(engine):
 
 def test_limits_and_owner_reach_the_engine(engine):
     """A run without limits takes the node down; without a label nobody finds it after a kill."""
-    limits = sandbox.Limits(memory_bytes=2**30, shm_bytes=2**28, num_processes=99, deadline_s=60)
+    limits = sandbox.Limits(memory_bytes=2**30, shm_bytes=2**28, num_processes=99, num_files=77, deadline_s=60)
 
-    engine.connection.run(_box(limits=limits, user="1000:1000"))
+    engine.connection.run(_box(limits=limits, user="1000:1000", driver="node boot 1 2"))
 
     body = engine.created[0]
     assert (body["HostConfig"]["Memory"], body["HostConfig"]["MemorySwap"]) == (2**30, 2**30)
     assert (body["HostConfig"]["ShmSize"], body["HostConfig"]["PidsLimit"]) == (2**28, 99)
     assert "60" in body["Cmd"]
-    assert (body["User"], body["Labels"]) == ("1000:1000", {"torch-upgrade-bisect": "store-1"})
+    assert body["HostConfig"]["Ulimits"][1:] == [{"Name": "nofile", "Soft": 77, "Hard": 77}]
+    assert body["User"] == "1000:1000"
+    assert body["Labels"] == {"torch-upgrade-bisect": "store-1", "torch-upgrade-bisect.driver": "node boot 1 2"}
 
 
 @pytest.mark.parametrize(("gpus", "request_"), [("all", {"Count": -1}), ("0,2", {"DeviceIDs": ["0", "2"]})])
@@ -84,6 +87,7 @@ def test_no_gpus_no_request(engine):
         ({"ExitCode": 137, "OOMKilled": True}, 137, True),
         ({"ExitCode": 0, "OOMKilled": True}, 137, True),
         ({"ExitCode": 137, "OOMKilled": False}, 137, False),
+        ({"ExitCode": 135}, 135, False),
         ({"ExitCode": 0, "Error": "mount failed"}, 125, False),
     ],
 )
@@ -94,7 +98,7 @@ def test_how_a_container_ended(engine, state, returncode, out_of_memory):
     finished = engine.connection.run(_box())
 
     assert (finished.completed.returncode, finished.out_of_memory) == (returncode, out_of_memory)
-    assert bool(finished.note) == (returncode in (137, 125))
+    assert bool(finished.note) == (returncode in (137, 135, 125))
 
 
 def test_every_container_is_removed(engine):
@@ -144,6 +148,8 @@ def test_stacks_are_asked_for_from_inside(engine):
         ),
         ("nvidia-container-cli: initialization error: driver not loaded", CannotRunError, "no_gpu"),
         ("write /var/lib/docker/x: no space left on device", CannotRunError, "disk_full"),
+        ("container-init binary not found on the host: stat catatonit", CannotRunError, "harness_error(engine)"),
+        ("error setting rlimit type 7: operation not permitted", CannotRunError, "harness_error(engine)"),
         ("OCI runtime create failed: something new", CannotRunError, "harness_error(engine)"),
     ],
 )
@@ -187,18 +193,50 @@ def test_no_engine_is_one_sentence_and_exit_6(tmp_path):
     assert "no container engine answers" in raised.value.message
 
 
-def test_leftovers_of_an_owner_are_removed(engine):
-    """After a kill of this tool nothing of ours may keep running."""
+def test_leftovers_are_removed_and_a_living_run_is_left_alone(engine):
+    """After a kill nothing of ours may keep running, and a prune must not end the run of another terminal."""
     engine.looks = None
-    engine.created.append({})
+    for driver, owner in (("dead", "store-1"), ("alive", "store-1"), ("dead", "store-2")):
+        engine.answer("POST", "/containers/create", "", sandbox.create_body(_box(driver=driver, owner=owner)))
 
-    assert engine.connection.remove_leftovers("store-1") == ("0" * 12,)
-    assert len(engine.removed) == 1
+    gone = engine.connection.remove_leftovers("store-1", alive=lambda driver: driver == "alive")
+
+    assert (gone, engine.removed) == (("0" * 12,), [f"{1:064d}"])
+
+
+def test_a_base_image_that_lost_its_name_goes_unless_an_environment_lives_in_it(engine):
+    """Each new base image would leave the old one's half gigabyte, or the environments in it would not start again."""
+    engine.unnamed = {"sha256:old": "store-1", "sha256:used": "store-1", "sha256:other": "store-2"}
+
+    assert engine.connection.remove_old_images("store-1", used=frozenset({"sha256:used"})) == ("sha256:old",)
+    assert sorted(engine.unnamed) == ["sha256:other", "sha256:used"]
+
+
+@pytest.mark.parametrize(
+    ("options", "rootless"), [(["name=seccomp", "name=rootless"], True), (["name=seccomp"], False)]
+)
+def test_a_rootless_engine_is_noticed(engine, options, rootless):
+    """Under one, files written as the user's id inside belong to a stranger outside."""
+    engine.security = options
+
+    assert engine.connection.rootless() is rootless
+
+
+def test_an_error_in_the_middle_of_a_pull_is_an_error(engine):
+    """The engine answers 200 and tells in the last line that the disk is full."""
+    engine.pulled = [{"status": "Pulling"}, {"error": "write /data/x: no space left on device"}]
+
+    with pytest.raises(CannotRunError) as raised:
+        engine.connection.pull("base:2")
+
+    assert raised.value.outcome == "disk_full"
 
 
 @pytest.mark.parametrize(("podman", "name"), [(False, "docker 1.2.3"), (True, "podman 1.2.3")])
 def test_the_engine_is_named(engine, podman, name):
     """Podman ignores GPU requests silently; the evidence must say which engine it was."""
     engine.podman = podman
+    connection = container.connect({"DOCKER_HOST": engine.address})
+    connection.close()
 
-    assert engine.connection.name() == name
+    assert connection.name == name

@@ -4,113 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
 from envs import container, place, sandbox, settings
-from envs.errors import CannotRunError
-from envs.store import Store
 
-ROOT = Path(__file__).parent.parent.parent
-BASE_IMAGE = "torch-upgrade-bisect/base:test"
+from . import engines
+from .conftest import BASE_IMAGE, ROOT
 
 pytestmark = pytest.mark.container
-
-
-@pytest.fixture(scope="module")
-def environ(tmp_path_factory):
-    """Variables under which every command of the tool finds an engine that this session started, or the given one."""
-    given = os.environ.get("DOCKER_HOST")
-    if given:
-        yield {**os.environ, "ENVS_BASE_IMAGE": BASE_IMAGE}
-        return
-    if os.geteuid() != 0 or shutil.which("dockerd") is None or shutil.which("mmdebstrap") is None:
-        pytest.skip("no container engine: set DOCKER_HOST, or install docker.io, iptables and mmdebstrap as root")
-    home = tmp_path_factory.mktemp("engine")
-    address = f"unix://{home}/sock"
-    with (home / "log").open("wb") as log:
-        daemon = subprocess.Popen(
-            _daemon(home, address),
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        if not _answers(address):
-            pytest.skip(f"no container engine: dockerd does not start here: {_last_line(home / 'log')}")
-        yield {**os.environ, "DOCKER_HOST": address, "ENVS_BASE_IMAGE": BASE_IMAGE}
-    finally:
-        daemon.terminate()
-        daemon.wait(timeout=60)
-        _unmount_below(home)
-
-
-def _unmount_below(home):
-    """A stopped daemon leaves its network namespace mounted, and the directory could never be removed."""
-    mounted = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
-    for path in sorted((path for path in mounted if path.startswith(f"{home}/")), reverse=True):
-        subprocess.run(["umount", "--lazy", path], check=False)
-
-
-def _daemon(home, address):
-    return [
-        *("dockerd", "--host", address, "--pidfile", home / "pid"),
-        *("--data-root", home / "data", "--exec-root", home / "exec"),
-    ]
-
-
-def _answers(address):
-    for _ in range(100):
-        try:
-            container.connect({"DOCKER_HOST": address}).close()
-        except CannotRunError:
-            time.sleep(0.3)
-        else:
-            return True
-    return False
-
-
-def _last_line(path):
-    lines = path.read_text(errors="replace").splitlines()
-    return lines[-1] if lines else "no output"
-
-
-@pytest.fixture(scope="module")
-def base_image(environ):
-    """The base image, made by the command a user would type; what was built in it goes with it."""
-    made = json.loads(_tool(environ, "envs", "base-image", "--json").stdout)
-    assert made["image"] == BASE_IMAGE
-    yield BASE_IMAGE
-    store = Store(settings.from_environ(environ).store)
-    for entry in store.entries():
-        if entry.image == made["id"]:
-            store.remove(entry.digest)
-
-
-@pytest.fixture
-def engine(environ, base_image):
-    connection = container.connect(environ)
-    yield connection
-    connection.close()
-
-
-def _tool(environ, *argv, timeout=900):
-    finished = subprocess.run(
-        [sys.executable, "-m", *argv],
-        cwd=ROOT,
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert finished.returncode == 0, finished.stderr[-3000:]
-    return finished
 
 
 def _run(engine, directory, *argv, **limits):
@@ -169,12 +74,12 @@ def test_what_a_run_writes_belongs_to_the_user(engine, tmp_path):
 
 
 @pytest.mark.network
-def test_the_benchmark_trains_alike_in_a_container_and_on_the_host(environ, base_image, tmp_path):
+def test_the_benchmark_trains_alike_in_a_container_and_on_the_host(tool, environ, base_image, tmp_path):
     """A difference between the two is evidence about the host; here there must be none: same losses, same build."""
     answers = {}
     for backend in ("container", "venv"):
         out = tmp_path / backend
-        _tool(environ, "bisect", "train", "cu130", "--threads", "1", "--backend", backend, "--out", str(out))
+        tool(environ, "bisect", "train", "cu130", "--threads", "1", "--backend", backend, "--out", str(out))
         answers[backend] = json.loads((out / "run-0001" / "result.json").read_text())
 
     assert answers["container"]["finished"]
@@ -192,7 +97,7 @@ def _essence(result):
 
 
 @pytest.mark.network
-def test_nothing_is_left_after_a_kill_and_a_prune(environ, base_image, tmp_path):
+def test_nothing_is_left_after_a_kill_and_a_prune(tool, environ, base_image, tmp_path):
     """A killed driver would leave a training run holding the GPUs."""
     command = [
         sys.executable,
@@ -208,21 +113,12 @@ def test_nothing_is_left_after_a_kill_and_a_prune(environ, base_image, tmp_path)
     driver = subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     owner = place.owner_of(settings.from_environ(environ).store)
     client = container.connect(environ)._client
-    running = _eventually(lambda: client.containers(filters={"label": f"{sandbox.LABEL}={owner}"}))
+    running = engines.eventually(lambda: client.containers(filters={"label": f"{sandbox.LABEL}={owner}"}))
     driver.send_signal(signal.SIGKILL)
     driver.wait()
 
-    _tool(environ, "envs", "prune")
+    tool(environ, "envs", "prune")
 
     assert running
     assert client.containers(all=True, filters={"label": sandbox.LABEL}) == []
     client.close()
-
-
-def _eventually(question):
-    for _ in range(600):
-        answer = question()
-        if answer:
-            return answer
-        time.sleep(0.2)
-    return None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import process
+from envs import machine, process
 from envs.errors import CannotRunError
 
 pytestmark = pytest.mark.subprocess
@@ -261,3 +261,16 @@ def test_output_onto_a_full_device_is_one_line(room):
         "error: no space left: where the output goes",
         "hint: make room, then give the same command again",
     ]
+
+
+def test_what_a_killed_tool_left_working_is_ended(tmp_path):
+    """An installer without its driver would write on into a directory that prune has just removed."""
+    left = subprocess.Popen(["sh", "-c", "sleep 100; true", "sh", str(tmp_path / "build")], start_new_session=True)
+    other = subprocess.Popen(["sleep", "100"], start_new_session=True)
+
+    machine.end_orphans(tmp_path / "build")
+
+    assert left.wait(30) == -signal.SIGTERM
+    assert other.poll() is None
+    other.kill()
+    other.wait()

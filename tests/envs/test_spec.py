@@ -198,3 +198,31 @@ def test_tables_agree_with_themselves():
 
         assert backend.default_variant(f"{series}.0") in variants
         assert set(variants) <= set(backend.CUDA_TAGS)
+
+
+IMAGE = 'summary = "s"\nimage = "registry.example/torch:1"\n'
+
+
+def test_an_image_needs_no_torch_cuda_or_python():
+    """What is in an image is asked of it; having to guess it first would make the definition lie."""
+    found = spec.parse(IMAGE, name="image", origin="image.toml")
+
+    assert (found.torch, found.cuda, found.pythons, found.as_it_is) == ("", "", (), True)
+
+
+def test_another_torch_for_an_image_is_built_beside_its_own():
+    """A bisection of torch over an image would ask the same torch at every step."""
+    image = spec.parse(IMAGE, name="image", origin="image.toml")
+
+    found = spec.with_torch(image, version="2.12.0")
+
+    assert (found.torch, found.cuda, found.image, found.as_it_is) == ("2.12.0", "cu130", image.image, False)
+    assert found.pythons
+
+
+def test_an_image_archive_is_found_beside_its_definition(tmp_path):
+    """The same definition would name another file from another directory, or a registry that nobody meant."""
+    (tmp_path / "saved.tar").write_bytes(b"")
+    (tmp_path / "image.toml").write_text('summary = "s"\nimage = "saved.tar"\n')
+
+    assert spec.load(str(tmp_path / "image.toml")).image == str(tmp_path / "saved.tar")
