@@ -30,6 +30,7 @@ PARTS = {
     "speed": (ordered.step_time, "time of one decision"),
     "sets": (sets.rows, "the guilty one or pair among 16 packages, and innocent ones"),
     "sets-large": (sets.large, "one guilty package among 200"),
+    "sets-throughput": (sets.losses, "the guilty one or pair that makes training slower, among 16 packages"),
     "sets-peer": (sets.peer, "the same given to picire (installs it from the package index)"),
     "matrix": (matrix.rows, "the page of a large matrix, and how often its throughput column is wrong"),
     "peers": (peers.rows, "the cost table given to other tools (installs them from the package index)"),

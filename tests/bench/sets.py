@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import tempfile
 from bisect.model import Conclusion
 from bisect.packages import FoundSet, Innocent, ProbeSet, SetObservation, SetProblem, next_set
+from bisect.packages_speed_step import next_set as next_pair
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -27,7 +29,10 @@ CELLS = [
 ]
 LARGE = [(200, 1, 1.0, 0.0)]
 INNOCENT = [(16, 0, 0.0, 0.0), (16, 0, 0.3, 0.3), (16, 0, 1.0, 1.0)]
+LOSSES = [(1, 0.05, 0.01), (1, 0.05, 0.02), (2, 0.1, 0.02), (0, 0.0, 0.02)]
+"""Number of culprits, loss of throughput, noise of one run."""
 HEADER = ["cell", "build cost", "right", "wrong", "runs", "median", "p95", "environments", "beside the ends"]
+NAMES = {0: "none", 1: "one", 2: "pair"}
 REPEATS = (1, 10, 20)
 PEER = ("picire==21.8", "setuptools<81")  # it imports pkg_resources
 
@@ -68,6 +73,32 @@ def rows(*, searches: int, seed: int) -> Iterator[list[str]]:
     for cell in [*CELLS, *INNOCENT]:
         for cost in (0.0, 10.0) if cell[1] == 1 and cell[0] == 16 else (10.0,):
             yield row(cell, cost, searches=searches, seed=seed)
+
+
+def losses(*, searches: int, seed: int) -> Iterator[list[str]]:
+    """A planted loss of throughput among 16 packages; every run is a pair with the good environment."""
+    yield ["cell", "right", "wrong", "pairs", "environments"]
+    for culprits, loss, noise in LOSSES:
+        done = [play_pairs(culprits, loss, noise, seed=seed * 1_000_003 + number) for number in range(searches)]
+        rates = [f"{sum(getattr(each, name) for each in done) / searches:.3f}" for name in ("right", "wrong")]
+        costs = [f"{mean(getattr(each, name) for each in done):.1f}" for name in ("runs", "environments")]
+        yield [f"16 {NAMES[culprits]}, {loss:.0%} under {noise:.0%}", *rates, *costs]
+
+
+def play_pairs(culprits: int, loss: float, noise: float, *, seed: int) -> Played:
+    """One search for a loss with a planted answer; with no culprit, `innocent` is the right one."""
+    rng = random.Random(f"pairs {culprits} {loss} {noise} {seed}")
+    items = tuple(f"p{number:03d}" for number in range(16))
+    guilty = frozenset(rng.sample(items, culprits))
+    seen: list[SetObservation] = []
+    while isinstance(step := next_pair(SetProblem(items=items), seen, min_effect=0.01), ProbeSet):
+        slow = bool(guilty) and guilty <= step.items
+        value = (math.log1p(-loss) if slow else 0.0) + rng.gauss(0, noise) - rng.gauss(0, noise)
+        seen.append(SetObservation(items=step.items, conclusion=Conclusion.GOOD, value=value))
+    named = frozenset(step.members) if isinstance(step, FoundSet) else None
+    hit = isinstance(step, Innocent) if not culprits else named == guilty and not step.any_of
+    environments = len({pair.items for pair in seen})
+    return Played(right=hit, wrong=named is not None and not hit, runs=len(seen), environments=environments)
 
 
 def large(*, searches: int, seed: int) -> Iterator[list[str]]:
@@ -111,5 +142,4 @@ def peer(*, searches: int, seed: int) -> Iterator[list[str]]:
 
 def _name(cell: tuple[int, int, float, float]) -> str:
     count, culprits, bad, good = cell
-    what = {0: "none", 1: "one", 2: "pair"}[culprits]
-    return f"{count} {what} {bad:g}/{good:g}"
+    return f"{count} {NAMES[culprits]} {bad:g}/{good:g}"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.bench import ordered, paired, played
+from tests.bench import ordered, paired, played, sets
 
 
 def test_a_deterministic_cell_is_always_right():
@@ -48,6 +48,15 @@ def test_skips_are_right_when_the_set_holds_the_culprit():
 
     assert search.claimed == ("c001", "c002")
     assert played.tally([search]).right == 1
+
+
+def test_a_package_search_for_a_loss_is_right_when_it_names_the_planted_ones():
+    """A search that names nobody, or acquits the guilty, would count as right."""
+    found = sets.play_pairs(1, 0.2, 0.001, seed=1)
+    nothing = sets.play_pairs(0, 0.0, 0.001, seed=1)
+
+    assert (found.right, found.wrong, nothing.right, nothing.environments) == (True, False, True, 2)
+    assert found == sets.play_pairs(1, 0.2, 0.001, seed=1)
 
 
 def test_a_large_loss_on_a_quiet_machine_is_exact():
