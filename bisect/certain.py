@@ -11,10 +11,11 @@ Worked example, g good, b bad, x unusable: `g . . x . . b` asks for the middle t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from .lineup import lineup
-from .model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Posterior, Probe
+from .model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Posterior, Probe, Wait
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,10 +26,35 @@ if TYPE_CHECKING:
 ENDPOINT_TRIES = 3
 
 
-def next_certain_step(problem: Problem, observations: Sequence[Observation], *, workers: int = 1) -> Step:
-    """The next probe or the verdict, each candidate settled by its first answer."""
+def next_certain_step(
+    problem: Problem, observations: Sequence[Observation], *, workers: int = 1, pending: Sequence[str] = ()
+) -> Step | Wait:
+    """The next probe or the verdict, each candidate settled by its first answer.
+
+    `workers`: how many runs may start now; `pending`: candidates under way, which are not asked again.
+    """
     line = lineup(problem, observations)
-    return _undecidable(line, observations) or _endpoint(line) or _ends_alike(line) or _halve(line, workers)
+    busy = frozenset(line.positions(pending))
+    return (
+        _undecidable(line, observations)
+        or _endpoint(line, workers, busy)
+        or _ends_alike(line)
+        or _halve(line, workers, busy)
+    )
+
+
+def useless_when_certain(
+    problem: Problem, observations: Sequence[Observation], pending: Sequence[str]
+) -> tuple[str, ...]:
+    """Those of the pending candidates whose answer is known already from their neighbours."""
+    line = lineup(problem, observations)
+    step = next_certain_step(problem, observations)
+    if not isinstance(step, Probe):
+        return tuple(pending)
+    if not (line.runs[0] and line.runs[line.size - 1]):
+        return ()
+    older, newer = _bounds(line)
+    return tuple(name for name in pending if not all(older < place < newer for place in line.positions([name])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +102,28 @@ def _two_answers(group: tuple[str, ...], observations: Sequence[Observation]) ->
     )
 
 
-def _endpoint(line: Lineup) -> Step | None:
+def _endpoint(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait | None:
+    due = []
     for position, claim in ((line.bad_end, "bad"), (line.good_end, "good")):
         if line.runs[position]:
             continue
         if line.skips[position] >= ENDPOINT_TRIES:
             reason = f"the {claim} endpoint could not be tested in {line.skips[position]} tries"
             return Contradiction(endpoint=line.name(position), reason=reason, posterior=_posterior(line, None))
-        reason = "endpoints are checked first"
-        return Probe(candidate=line.name(position), reason=reason, posterior=_posterior(line, None))
-    return None
+        due.append(position)
+    if not due:
+        return None
+    free = [end for end in due if end not in busy][:workers]
+    return _ask(line, free, "endpoints are checked first", None)
+
+
+def _ask(line: Lineup, free: Sequence[int], reason: str, window: _Window | None) -> Probe | Wait:
+    """Run these positions; wait where all that is left is under way."""
+    chosen = [line.name(position) for position in free]
+    posterior = _posterior(line, window)
+    if not chosen:
+        return Wait(posterior=posterior)
+    return Probe(candidate=chosen[0], also=tuple(chosen[1:]), reason=reason, posterior=posterior)
 
 
 def _ends_alike(line: Lineup) -> Step | None:
@@ -100,12 +138,19 @@ def _ends_alike(line: Lineup) -> Step | None:
     return None
 
 
-def _halve(line: Lineup, workers: int) -> Step:
+def _bounds(line: Lineup) -> tuple[int, int]:
+    """The newest position that answered like the old end, and the oldest that answered like the new one."""
     old_fails = _fails(line, 0)
     told = [position for position in range(line.size) if line.runs[position]]
     older = max(position for position in told if _fails(line, position) is old_fails)
-    newer = min(position for position in told if _fails(line, position) is not old_fails)
+    return older, min(position for position in told if _fails(line, position) is not old_fails)
+
+
+def _halve(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait:
+    old_fails = _fails(line, 0)
+    older, newer = _bounds(line)
     if newer < older:
+        told = [position for position in range(line.size) if line.runs[position]]
         counts = ", ".join(f"{line.name(position)} {'bad' if _fails(line, position) else 'good'}" for position in told)
         reason = f"more than one change, so one first bad candidate is the wrong question: {counts}"
         return Contradiction(endpoint="", reason=reason, posterior=_posterior(line, None))
@@ -113,11 +158,26 @@ def _halve(line: Lineup, workers: int) -> Step:
     window = _Window(older=older, newer=newer, open=tuple(usable))
     if not usable:
         return _answer(line, window, rising=not old_fails)
-    middle = (older + newer) / 2
-    chosen = sorted(usable, key=lambda position: (abs(position - middle), position))[:workers]
-    first, *others = (line.name(position) for position in chosen)
-    reason = f"the middle of {newer - older} change points left"
-    return Probe(candidate=first, also=tuple(others), reason=reason, posterior=_posterior(line, window))
+    free = _spread(window, workers, busy)
+    return _ask(line, free, f"the middle of {newer - older} change points left", window)
+
+
+def _spread(window: _Window, workers: int, busy: frozenset[int]) -> list[int]:
+    """Positions that cut what is left evenly, together with those under way. 0 .. 12, three workers -> 3 6 9."""
+    edges = sorted({window.older, window.newer, *busy.intersection(window.open)})
+    shares = dict.fromkeys(pairwise(edges), 0)
+    for _ in range(workers):
+        widest = max(shares, key=lambda stretch: (stretch[1] - stretch[0]) / (shares[stretch] + 1))
+        shares[widest] += 1
+    left = [position for position in window.open if position not in busy]
+    chosen: list[int] = []
+    for (low, high), share in shares.items():
+        for number in range(1, share + 1):
+            target = low + (high - low) * number / (share + 1)
+            near = [position for position in left if position not in chosen]
+            if near:
+                chosen.append(min(near, key=lambda position: (abs(position - target), position)))
+    return chosen
 
 
 def _answer(line: Lineup, window: _Window, *, rising: bool) -> Found | Narrowed:

@@ -1,59 +1,31 @@
-"""The loop of a search: ask for the next step, run it, append what was seen, repeat.
+"""The loop of a search: ask for the next steps, start them, append what was seen, repeat.
 
-The loop owns the order of things and nothing else: deciding is `engine.next_step`, running is the `Runner` it is
-given, remembering is the journal. What it knows at any moment is `State.replay(entries)`, so going on after a kill
-is the same as going on.
+The loop owns the order of things and nothing else: deciding is the engine's, running is the `Runner`'s it is given,
+remembering is the journal's. What it knows at any moment is `State.replay(entries)`, so going on after a kill is the
+same as going on.
+
+With several workers, whatever ends first is taken first; the engine is then asked again, told what is still under way,
+and runs that became pointless are cancelled. A run is written down as started before it is begun, and as cancelled
+before it is ended, so a kill between the two is mended by whoever goes on.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
 from envs.errors import CannotBuildError, CannotRunError
 
-from .model import Conclusion, Observation, Probe, Problem, Step
+from .model import Conclusion, Observation, Probe, Problem, Step, Wait
+from .state import BuildFacts, Finding, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .journal import Journal
 
 MAX_RETRIES = 2  # runs lost to the infrastructure before the candidate's run is counted as a skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one run showed, before the search counts it.
-
-    Attributes:
-        observation: its conclusion may be RETRY or ABORT here; those never reach the engine.
-        evidence: the log lines behind the outcome.
-        reason: one line for a person: why it was skipped, retried or given up.
-    """
-
-    observation: Observation
-    evidence: tuple[str, ...] = ()
-    reason: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BuildFacts:
-    """What an environment says it is, or why it could not be built (`outcome` is then set)."""
-
-    candidate: str
-    seconds: float = 0.0
-    outcome: str = ""
-    reason: str = ""
-    hint: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def code(self) -> str:
-        """What two environments that are the same code have in common, or '' where that cannot be known."""
-        return str(self.facts.get("code", ""))
 
 
 class Runner(Protocol):
@@ -62,83 +34,39 @@ class Runner(Protocol):
     def build(self, candidate: str) -> BuildFacts:
         """Make the candidate's environment, or say why it cannot be made."""
 
-    def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]:
-        """Run each candidate once under the given run names; findings as they come."""
+    def start(self, candidate: str, run: str) -> None:
+        """Begin to run the candidate once, under this run name."""
 
-    def recover(self, candidate: str, run: str) -> Finding | None:
-        """Judge a run that ended just before a kill, from its directory; None if it never ended."""
+    def resume(self, candidate: str, run: str) -> bool:
+        """Take up a run begun before a kill, so that `take` gives its finding; False when nothing is left of it."""
 
+    def take(self) -> Finding:
+        """Wait for the next run to end; what it showed."""
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """Everything a search knows, replayed from its journal."""
+    @property
+    def has_ended(self) -> bool:
+        """Whether `take` would not wait."""
 
-    observations: tuple[Observation, ...] = ()
-    builds: Mapping[str, BuildFacts] = field(default_factory=dict)
-    open_runs: tuple[tuple[str, str], ...] = ()
-    retries: Mapping[str, int] = field(default_factory=dict)
-    num_started: int = 0
+    def cancel(self, run: str) -> None:
+        """End a run whose answer nobody wants any more; nothing of it will be taken."""
 
-    @classmethod
-    def replay(cls, entries: Sequence[Mapping[str, Any]]) -> State:
-        """Fold the entries in order."""
-        state = cls()
-        for entry in entries:
-            state = state.after(entry)
-        return state
-
-    def after(self, entry: Mapping[str, Any]) -> State:
-        """The state one entry later; events this loop does not use change nothing."""
-        match entry["event"]:
-            case "built":
-                build = BuildFacts(**{key: value for key, value in entry.items() if key != "event"})
-                return dataclasses.replace(self, builds={**self.builds, build.candidate: build})
-            case "started":
-                started = (entry["candidate"], entry["run"])
-                return dataclasses.replace(self, open_runs=(*self.open_runs, started), num_started=self.num_started + 1)
-            case "lost":
-                still_open = tuple(pair for pair in self.open_runs if pair[1] != entry["run"])
-                return dataclasses.replace(self, open_runs=still_open)
-            case "observed":
-                return self._observed(entry)
-            case _:
-                return self
-
-    def _observed(self, entry: Mapping[str, Any]) -> State:
-        seen = observation_of(entry)
-        still_open = tuple(pair for pair in self.open_runs if pair[1] != seen.run)
-        if seen.conclusion in (Conclusion.RETRY, Conclusion.ABORT):
-            retries = Counter(self.retries) + Counter([seen.candidate])
-            return dataclasses.replace(self, open_runs=still_open, retries=retries)
-        return dataclasses.replace(self, open_runs=still_open, observations=(*self.observations, seen))
-
-    def problem(self, base: Problem) -> Problem:
-        """The problem as known now: what is cached, what is the same code, and what a build really costs."""
-        built = frozenset(name for name, build in self.builds.items() if not build.outcome)
-        groups: dict[str, list[str]] = {}
-        for name in base.candidates:
-            if name in built and self.builds[name].code:
-                groups.setdefault(self.builds[name].code, []).append(name)
-        equal = tuple(tuple(group) for group in groups.values() if len(group) > 1)
-        return dataclasses.replace(
-            base, cached=base.cached | built, equal=base.equal + equal, build_cost=self._build_cost(base)
-        )
-
-    def _build_cost(self, base: Problem) -> float:
-        """Seconds of a build over seconds of a run, once both were seen; before that, what was assumed."""
-        builds = [build.seconds for build in self.builds.values() if not build.outcome and build.seconds > 1.0]
-        runs = [seen.seconds for seen in self.observations if seen.seconds > 0.0]
-        if not builds or not runs:
-            return base.build_cost
-        ratio = (sum(builds) / len(builds)) / (sum(runs) / len(runs))
-        return min(100.0, max(0.1, ratio))
+    def avoid(self, nodes: Iterable[str]) -> None:
+        """Give these nodes no more runs."""
 
 
-def observation_of(entry: Mapping[str, Any]) -> Observation:
-    """The observation in a journal entry."""
-    names = {name.name for name in dataclasses.fields(Observation)}
-    fields = {key: value for key, value in entry.items() if key in names}
-    return Observation(**{**fields, "conclusion": Conclusion(entry["conclusion"])})
+class Decide(Protocol):
+    """An engine: `engine.next_step`, the throughput one, or the one for certain probes."""
+
+    def __call__(
+        self, problem: Problem, observations: Sequence[Observation], *, workers: int, pending: Sequence[str]
+    ) -> Step | Wait: ...
+
+
+def nothing_useless(
+    _problem: Problem, _observations: Sequence[Observation], _pending: Sequence[str]
+) -> tuple[str, ...]:
+    """For engines that never change their mind about a run under way."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,45 +77,74 @@ class Search:
         problem: the question.
         journal: where everything seen goes, and what is replayed.
         runner: the effects.
-        decide: the engine, `next_step` or the throughput one.
+        decide: the engine.
         show: told what is about to happen and what happened, for progress lines.
+        workers: runs under way at the same time.
+        useless: which of the pending candidates need no answer any more.
     """
 
     problem: Problem
     journal: Journal
     runner: Runner
-    decide: Callable[[Problem, Sequence[Observation]], Step]
+    decide: Decide
     show: Callable[[Event], None]
+    workers: int = 1
+    useless: Callable[[Problem, Sequence[Observation], Sequence[str]], tuple[str, ...]] = nothing_useless
 
     def run(self) -> tuple[Step, State]:
         """The verdict, and what is known. CannotRunError when a run says that the search must stop."""
-        state = self._recover(State.replay(self.journal.contents.entries))
+        state = self._resumed(State.replay(self.journal.contents.entries))
         while True:
             problem = state.problem(self.problem)
-            step = self.decide(problem, state.observations)
-            if not isinstance(step, Probe):
-                return step, state
-            self.show(Event(step=step, state=state, problem=problem))
-            state = self._probe(step, state)
+            if state.open_runs:
+                state = self._cancel(state, _runs_of(self.useless(problem, state.evidence, state.pending), state))
+            free = _free(state, workers=self.workers, max_runs=self.problem.max_runs)
+            if free > 0 or not state.open_runs:
+                step = self.decide(problem, state.evidence, workers=max(1, free), pending=state.pending)
+                if isinstance(step, Probe):
+                    self.show(Event(step=step, state=state, problem=problem))
+                    state = self._start(step, state)
+                elif not isinstance(step, Wait):
+                    return step, self._cancel(state, [run for _, run in state.open_runs])
+            state = self._take_what_ended(state)
 
-    def _recover(self, state: State) -> State:
+    def _resumed(self, state: State) -> State:
+        """Take up what was under way, end what was cancelled, forget what never began."""
+        for entry in self.journal.contents.of("cancelled"):
+            self.runner.cancel(entry["run"])
+        self.runner.avoid(node.node for node in state.faulty_nodes)
         for candidate, run in state.open_runs:
-            finding = self.runner.recover(candidate, run)
-            state = self._append(state, "lost", run=run) if finding is None else self._take(state, finding)
+            if not self.runner.resume(candidate, run):
+                state = self._append(state, "lost", run=run)
         return state
 
-    def _probe(self, step: Probe, state: State) -> State:
-        wanted = (step.candidate, *step.also)
-        for candidate in dict.fromkeys(wanted):
-            if candidate not in state.builds:
+    def _start(self, step: Probe, state: State) -> State:
+        """Build and start each; a run that ended during a build may have changed what to ask next."""
+        for candidate in (step.candidate, *step.also):
+            is_new = candidate not in state.builds
+            if is_new:
                 state = self._build(state, candidate)
-        runnable = [name for name in wanted if not state.builds[name].outcome]
-        names = []
-        for candidate in runnable:
-            names.append(f"run-{state.num_started + 1:04d}")
-            state = self._append(state, "started", candidate=candidate, run=names[-1])
-        for finding in self.runner.run(runnable, names):
-            state = self._take(state, finding)
+            if state.builds[candidate].outcome:
+                continue
+            run = f"run-{state.num_started + 1:04d}"
+            state = self._append(state, "started", candidate=candidate, run=run)
+            self.runner.start(candidate, run)
+            if is_new and self.runner.has_ended:
+                break
+        return state
+
+    def _take_what_ended(self, state: State) -> State:
+        """Wait for one run, and take every other that has ended by then: the engine sees them together."""
+        waits = True
+        while state.open_runs and (waits or self.runner.has_ended):
+            state = self._take(state, self.runner.take())
+            waits = False
+        return state
+
+    def _cancel(self, state: State, runs: Sequence[str]) -> State:
+        for run in runs:
+            state = self._append(state, "cancelled", run=run)
+            self.runner.cancel(run)
         return state
 
     def _build(self, state: State, candidate: str) -> State:
@@ -211,6 +168,7 @@ class Search:
         fields = {**dataclasses.asdict(seen), "evidence": finding.evidence, "reason": finding.reason}
         state = self._append(state, "observed", **fields)
         self.show(Event(finding=dataclasses.replace(finding, observation=seen), state=state, problem=self.problem))
+        self.runner.avoid(node.node for node in state.faulty_nodes)
         if seen.conclusion is Conclusion.ABORT:
             raise CannotRunError(
                 f"the search stops: {finding.reason or seen.outcome} ({seen.candidate}, {seen.run})",
@@ -221,6 +179,23 @@ class Search:
 
     def _append(self, state: State, event: str, **fields: object) -> State:
         return state.after(self.journal.append(event, **fields))
+
+
+def _free(state: State, *, workers: int, max_runs: int) -> int:
+    """How many runs may start: no more than workers, and together with those under way no more than the budget."""
+    under_way = len(state.open_runs)
+    return min(workers - under_way, max_runs - len(state.evidence) - under_way)
+
+
+def _runs_of(candidates: Sequence[str], state: State) -> list[str]:
+    """A run under way for each entry of `candidates`, the newest first: it has done the least."""
+    left = list(reversed(state.open_runs))
+    found = []
+    for candidate in candidates:
+        pair = next(pair for pair in left if pair[0] == candidate)
+        left.remove(pair)
+        found.append(pair[1])
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,12 +93,18 @@ def next_step(
 
 
 def useless(problem: Problem, observations: Sequence[Observation], pending: Sequence[str]) -> tuple[str, ...]:
-    """Those of the pending candidates whose runs are no longer worth waiting for and may be cancelled."""
-    if not isinstance(next_step(problem, observations), Probe):
+    """Those of the pending candidates whose runs are no longer worth waiting for and may be cancelled.
+
+    Never one that would be asked for again at once.
+    """
+    step = next_step(problem, observations, workers=max(1, len(pending)))
+    if not isinstance(step, Probe):
         return tuple(pending)
     line = lineup(problem, observations)
     gain = gains(infer(line))[:, 0]
-    kept = {position for position in line.positions(pending) if gain[position] >= USELESS * gain[~line.unusable].max()}
+    least = USELESS * gain[~line.unusable].max()
+    kept = {position for position in line.positions(pending) if gain[position] >= least}
+    kept.update(line.positions((step.candidate, *step.also)))
     return tuple(name for name in pending if kept.isdisjoint(line.positions([name])))
 
 
@@ -227,7 +233,8 @@ def _claim(state: _State, workers: int) -> Step | None:
     if gap is None or not _is_sure(state, gap):
         return None
     unseen = ((gap.bad, line.failures[gap.bad]), (gap.good, line.passes[gap.good]))
-    due = [position for position, shown in unseen if shown == 0]
+    unconfirmed = [position for position, shown in unseen if shown == 0]
+    due = [position for position in unconfirmed if position not in state.pending] or unconfirmed
     if due and state.runs < state.problem.max_runs:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
     return _several_changes(state, doubt=ISLAND_DOUBT) or answer(

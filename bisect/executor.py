@@ -1,71 +1,55 @@
-"""The effects of a search on this machine: build an environment, run in it, judge what the run left.
+"""The effects of a search: build a candidate, run it wherever runs happen, judge what the run left.
 
-A run that happened is judged from its directory alone, so a run that ended just before a kill is judged later
-instead of being made again.
+A run that happened is judged from its directory alone, so one that ended just before a kill is judged later instead
+of being made again.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import shutil
-import threading
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from envs.build import Built, build, is_built
-from envs.errors import CannotBuildError, CannotRunError, ToolError
-from envs.resolve import lock_for
-from envs.store import Store
+from envs.errors import CannotBuildError
 
-from .driver import BuildFacts, Finding
-from .files import write_atomically
 from .judge import Judgement, Question, control_verdict, judge, log_ratio
+from .launch import JobLostError, Recipe, Stop, Task
 from .model import Conclusion, Observation, OutcomeName
-from .probe import RunRecord, RunRequest, load_record, run_once
+from .pool import Pool
+from .probe import RunRecord, RunRequest, load_record
+from .state import BuildFacts, Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from envs.settings import Settings
-    from envs.spec import Definition
-
+    from .builds import Builder
+    from .launch import Launcher
     from .probe import Environment
-    from .progress import Bar, Lines
 
-WHOLE_MACHINE = {"disk_full", "no_gpu", "harness_error(engine)", "harness_error(engine_gone)"}
-"""Refusals that are not the candidate's: no other candidate would fare better."""
-NEIGHBOURS_ASKED = 4
-FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "python", "glibc", "gpus")
+CONTROLS = ("control", "control-2", "control-3")
+"""Directories of the tries at the run with one thread; the first that ended counts."""
 
 
 @dataclass(slots=True, kw_only=True)
-class LocalRunner:
-    """Runs a search's probes here.
+class ProbeRunner:
+    """Runs a search's probes.
 
     Attributes:
-        names: every candidate, oldest first.
-        define: the definition of a candidate's environment.
-        settings: where environments come from and go.
-        request: what is run in each.
+        builder: makes the environments.
+        launcher: makes the runs.
+        request: what is run in each environment.
         question: what is asked of a run.
         directory: the run directory of the search.
         say: told lines for a person.
         baseline: the candidate that throughput is compared with.
         baseline_request: what is run in it, where that is not `request`.
         control_at: the candidate in which the same run is made with one thread first; '' for none.
-        commit_is_identity: whether two builds of torch from one commit are one candidate.
-        needs_compiler: whether the run calls a C++ compiler, so that its absence is told before a download.
-        keep: environments of this search that stay on disk, the least recently used go first.
-        watch: makes what is told of a run's progress, by the run's name; closed when the run ends.
     """
 
-    names: tuple[str, ...]
-    define: Callable[[str], Definition]
-    settings: Settings
+    builder: Builder
+    launcher: Launcher
     request: RunRequest
     question: Question
     directory: Path
@@ -73,189 +57,159 @@ class LocalRunner:
     baseline: str = ""
     baseline_request: RunRequest | None = None
     control_at: str = ""
-    keep: int = 6
-    commit_is_identity: bool = True
-    needs_compiler: bool = False
-    watch: Callable[[str], Lines | Bar] | None = None
-    _made: dict[str, str] = field(default_factory=dict)
-    _stop: threading.Event = field(default_factory=threading.Event)
+    _pool: Pool[Finding] = field(default_factory=Pool)
+    _under_way: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """A search that goes on still keeps count of what it built before it was stopped."""
-        kept = sorted((self.directory / "environments").glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in kept:
-            facts = json.loads(path.read_text(encoding="utf-8"))
-            if facts["made_here"]:
-                self._made[path.stem] = facts["digest"]
-
-    def build(self, candidate: str) -> BuildFacts:
-        """Make the candidate's environment and ask it what it is."""
-        try:
-            built = self._built(candidate)
-        except (CannotBuildError, CannotRunError) as error:
-            if error.outcome in WHOLE_MACHINE:
-                raise
-            return self._refused(candidate, error)
-        self._keep_evidence(candidate, built)
-        found = built.fingerprint
-        facts = {name: getattr(found, name) for name in FACTS}
-        facts["code"] = found.git_version if self.commit_is_identity else ""
-        broken = found.torch_error and not self._import_is_the_question()
-        return BuildFacts(
-            candidate=candidate,
-            seconds=0.0 if built.cached else built.seconds,
-            outcome=OutcomeName.IMPORT_BROKEN.value if broken else "",
-            reason=f"torch cannot be imported: {found.torch_error}" if broken else "",
-            facts=facts,
+        """What runs may not be removed to make room."""
+        self.builder.in_use = lambda: frozenset(
+            {*self._under_way.values(), *((self.baseline,) if self.question.throughput else ())}
         )
 
-    def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]:
-        """Run the candidates, at the same time where there are several; findings as they come.
+    def build(self, candidate: str) -> BuildFacts:
+        """Make the candidate's environment and ask it what it is; only lock it where nodes build for themselves."""
+        return self.builder.resolved(candidate) if self.launcher.node_store else self.builder.facts(candidate)
 
-        Environments are made one after the other first. Ctrl-C ends every child, and none of them has ended then.
-        """
-        jobs = [(candidate, run, self._built(candidate)) for candidate, run in zip(candidates, runs, strict=True)]
-        for candidate, _, built in jobs:
-            if candidate == self.control_at:
-                self._control(built)
-        if len(jobs) == 1:
-            yield self._one(*jobs[0])
-            return
-        with ThreadPoolExecutor(max_workers=len(jobs) or 1) as pool:
-            running = [pool.submit(self._one, *job) for job in jobs]
-            try:
-                for finished in as_completed(running):
-                    yield finished.result()
-            except BaseException:
-                self._stop.set()
-                raise
+    def start(self, candidate: str, run: str) -> None:
+        """Begin a run, or a pair with the baseline; the control comes first where it is due."""
+        self._under_way[run] = candidate
+        built = self._environment(candidate)
+        if candidate == self.control_at:
+            self._control(built)
+        tasks = self._tasks(built, run)
+        self._pool.start(run, lambda stop: self._one(candidate, run, lambda: self.launcher.run(tasks, stop)))
 
-    def _one(self, candidate: str, run: str, built: Environment) -> Finding:
+    def resume(self, candidate: str, run: str) -> bool:
+        """Take up a run begun before a kill; False when nothing is left of it."""
+        directories = [self.directory / name for name in self._names(run)]
+        if not self.launcher.began(directories):
+            return False
+        self._under_way[run] = candidate
+        self._pool.start(run, lambda stop: self._one(candidate, run, lambda: self.launcher.resume(directories, stop)))
+        return True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether a finding is there."""
+        return self._pool.has_ended
+
+    def take(self) -> Finding:
+        """Wait for the next run to end."""
+        finding = self._pool.take()
+        self._under_way.pop(finding.observation.run, None)
+        return finding
+
+    def cancel(self, run: str) -> None:
+        """End a run for good, wherever it is."""
+        self._under_way.pop(run, None)
+        self._pool.leave(run)
+        self.launcher.drop(self.directory / self._names(run)[0])
+
+    def avoid(self, nodes: Iterable[str]) -> None:
+        """Give these nodes no more runs."""
+        self.launcher.avoid(nodes)
+
+    def close(self) -> None:
+        """Leave every run; the children of this process end, jobs elsewhere go on and are found again."""
+        self._pool.close()
+
+    def _environment(self, candidate: str) -> Environment | Recipe:
+        store = self.launcher.node_store
+        if store is None:
+            return self.builder.built(candidate)
+        return Recipe(
+            definition=self.builder.define(candidate),
+            settings=replace(self.builder.settings, store=store),
+            needs_compiler=self.builder.needs_compiler,
+        )
+
+    def _names(self, run: str) -> tuple[str, ...]:
+        """Directories of a run, in the order of its parts: a pair alternates who comes first (ABBA)."""
+        if not self.question.throughput:
+            return (run,)
+        pair = (run, f"{run}-baseline")
+        return pair if int(run.rpartition("-")[2]) % 2 else pair[::-1]
+
+    def _tasks(self, built: Environment | Recipe, run: str) -> tuple[Task, ...]:
+        baseline = self._environment(self.baseline) if self.question.throughput else built
+        other = self.baseline_request or self.request
+        return tuple(
+            Task(
+                built=built if name == run else baseline,
+                request=self.request if name == run else other,
+                directory=self.directory / name,
+            )
+            for name in self._names(run)
+        )
+
+    def _one(self, candidate: str, run: str, make: Callable[[], Sequence[RunRecord]]) -> Finding:
+        try:
+            records = {record.directory.name: record for record in make()}
+        except JobLostError as error:
+            return _nothing_seen(candidate, run, Conclusion.RETRY, "harness_error", error.message, node=error.node)
+        except CannotBuildError as error:
+            return _nothing_seen(candidate, run, Conclusion.SKIP, error.outcome, error.message)
         if self.question.throughput:
-            return self._pair(candidate, run, built)
-        return self._judged(candidate, run, self._run(built, self.request, self.directory / run))
-
-    def recover(self, candidate: str, run: str) -> Finding | None:
-        """Judge a run that ended before its observation was written down."""
-        record = load_record(self.directory / run)
-        if record is None or self.question.throughput:
-            return None
-        return self._judged(candidate, run, record)
-
-    def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
-        if self.watch is None:
-            return run_once(built, request, directory, stop=self._stop)
-        with closing(self.watch(directory.name)) as progress:
-            return run_once(built, request, directory, on_progress=progress, stop=self._stop)
-
-    def _judged(self, candidate: str, run: str, record: RunRecord) -> Finding:
+            return self._pair(candidate, run, mine=records[run], other=records[f"{run}-baseline"])
+        (record,) = records.values()
         judged = judge(record, self.question, control=self._control_verdict())
         _drop_caches(record.directory)
         return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 
-    def _pair(self, candidate: str, run: str, built: Environment) -> Finding:
-        """A run of the candidate and one of the baseline, in alternating order (ABBA), as one observation."""
-        other_request = self.baseline_request or self.request
-        asked = [(built, self.request, run), (self._built(self.baseline), other_request, f"{run}-baseline")]
-        order = asked if int(run.rpartition("-")[2]) % 2 else asked[::-1]
-        records = {name: self._run(environment, what, self.directory / name) for environment, what, name in order}
-        mine, other = records[run], records[f"{run}-baseline"]
+    def _pair(self, candidate: str, run: str, *, mine: RunRecord, other: RunRecord) -> Finding:
+        """A run of the candidate and one of the baseline as one observation."""
         value = log_ratio(mine, other)
         seconds = mine.seconds + other.seconds
-        for record in records.values():
+        for record in (mine, other):
             _drop_caches(record.directory)
         if value is None:
             judged = judge(mine if log_ratio(mine, mine) is None else other, self.question)
             judged = replace(judged, conclusion=Conclusion.SKIP, reason="one of the pair measured no throughput")
-            return _finding(candidate, run, judged, seconds=seconds)
+            return _finding(candidate, run, judged, seconds=seconds, node=mine.node)
         line = f"{math.exp(value):.4f} of {self.baseline}'s throughput"
         judged = Judgement(conclusion=Conclusion.GOOD, outcome="ok", evidence=(line,))
-        return _finding(candidate, run, judged, seconds=seconds, value=value)
+        return _finding(candidate, run, judged, seconds=seconds, value=value, node=mine.node)
 
-    def _control(self, built: Environment) -> None:
+    def _control(self, built: Environment | Recipe) -> None:
         """The same run with one drafter thread, once: without it nothing may be called a race."""
-        if (self.directory / "control" / "record.json").exists():
+        if self._control_verdict():
             return
         self.say("control: the same run with one drafter thread")
-        shutil.rmtree(self.directory / "control", ignore_errors=True)
         alone = replace(self.request, arguments=(*self.request.arguments, "--threads", "1"))
-        record = self._run(built, alone, self.directory / "control")
-        _drop_caches(record.directory)
+        for name in CONTROLS:
+            try:
+                self._control_try(Task(built=built, request=alone, directory=self.directory / name))
+            except JobLostError as error:
+                if name == CONTROLS[-1]:
+                    raise
+                self.say(f"control: {error.message}; once more")
+            else:
+                return
+
+    def _control_try(self, task: Task) -> None:
+        if self.launcher.began([task.directory]):
+            self.launcher.resume([task.directory], Stop())
+        else:
+            shutil.rmtree(task.directory, ignore_errors=True)
+            self.launcher.run((task,), Stop())
+        _drop_caches(task.directory)
 
     def _control_verdict(self) -> str:
-        record = load_record(self.directory / "control")
-        return "" if record is None else control_verdict(record)
+        records = (load_record(self.directory / name) for name in CONTROLS)
+        return next((control_verdict(record) for record in records if record is not None), "")
 
-    def _import_is_the_question(self) -> bool:
-        """Whether a torch that cannot be imported may be the failure that is hunted."""
-        hunted = self.question.hunted
-        return bool(self.question.signature) or bool(hunted and hunted.name is OutcomeName.IMPORT_BROKEN)
 
-    def _built(self, candidate: str) -> Built:
-        definition = self.define(candidate)
-        if not is_built(definition, self.settings):
-            while len(self._made) >= self.keep:
-                self._remove_oldest(f"{self.keep} are kept")
-        built = self._build_in_what_is_free(definition)
-        if not built.cached or candidate in self._made:
-            self._made.pop(candidate, None)
-            self._made[candidate] = built.digest
-        return built
+def import_is_the_question(question: Question) -> bool:
+    """Whether a torch that cannot be imported may be the failure that is hunted."""
+    hunted = question.hunted
+    return bool(question.signature) or bool(hunted and hunted.name is OutcomeName.IMPORT_BROKEN)
 
-    def _build_in_what_is_free(self, definition: Definition) -> Built:
-        """Build; a disk too full for it loses this search's own environments first."""
-        while True:
-            try:
-                return build(definition, self.settings, report=self.say, require_compiler=self.needs_compiler)
-            except CannotRunError as error:
-                if error.outcome != "disk_full" or not self._made:
-                    raise
-                self._remove_oldest("the disk is full")
 
-    def _remove_oldest(self, why: str) -> None:
-        """Remove the least recently used environment that this search made; what was there before it stays."""
-        candidate, digest = next(iter(self._made.items()))
-        del self._made[candidate]
-        if digest not in self._made.values():
-            self.say(f"removing the environment of {candidate}: {why}")
-            Store(self.settings.store).remove(digest)
-
-    def _keep_evidence(self, candidate: str, built: Built) -> None:
-        """The lock and the definition stay when the environment is pruned, for the report and to reproduce it."""
-        folder = self.directory / "environments"
-        folder.mkdir(exist_ok=True)
-        for lock in built.path.glob("pylock.toml"):
-            write_atomically(folder / f"{candidate}.lock.toml", lock.read_text(encoding="utf-8"))
-        facts = {
-            "digest": built.digest,
-            "made_here": candidate in self._made,
-            "distributions": built.fingerprint.distributions,
-        }
-        write_atomically(folder / f"{candidate}.json", json.dumps(facts, indent=1))
-
-    def _refused(self, candidate: str, error: ToolError) -> BuildFacts:
-        return BuildFacts(
-            candidate=candidate,
-            outcome=error.outcome,
-            reason=error.message,
-            hint=self._nearest_installable(candidate, error),
-        )
-
-    def _nearest_installable(self, candidate: str, error: ToolError) -> str:
-        """For an endpoint: the nearest candidate that at least resolves, or that all neighbours fail alike."""
-        if candidate not in (self.names[0], self.names[-1]):
-            return error.hint
-        others = self.names[1:] if candidate == self.names[0] else self.names[-2::-1]
-        reasons = set()
-        for other in others[:NEIGHBOURS_ASKED]:
-            try:
-                lock_for(self.define(other), self.settings)
-            except ToolError as failure:
-                reasons.add(failure.message.replace(other, candidate))
-                continue
-            return f"the nearest that resolves is {other}" + (f"; {error.hint}" if error.hint else "")
-        alike = "its neighbours fail the same way, so no candidate can be built: " if reasons else ""
-        return f"{alike}{error.hint}" or "give another endpoint"
+def _nothing_seen(
+    candidate: str, run: str, conclusion: Conclusion, outcome: str, reason: str, *, node: str = ""
+) -> Finding:
+    seen = Observation(candidate=candidate, conclusion=conclusion, outcome=outcome, run=run, node=node)
+    return Finding(observation=seen, reason=reason)
 
 
 def _finding(

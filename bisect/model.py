@@ -212,3 +212,10 @@ class Exhausted:
 
 
 Step: TypeAlias = Probe | Found | Narrowed | NoRegression | Contradiction | Exhausted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing is worth asking until one of the runs under way has answered. No step of a search without such runs."""
+
+    posterior: Posterior

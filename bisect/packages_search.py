@@ -19,18 +19,18 @@ from .packages import ProbeSet, SetObservation, SetProblem, next_set
 from .packages_differences import Item, ItemKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from .driver import BuildFacts, Finding
     from .journal import Journal
     from .packages import ItemSet, SetStep
     from .probe import RunRequest
+    from .state import BuildFacts, Finding
 
 GOOD, BAD = "good", "bad"
 
 
 class MixRunner(Protocol):
-    """The effects of a search: `executor.LocalRunner`, or a fake.
+    """The effects of a search: `executor.ProbeRunner`, or a fake.
 
     `request` is what the next run runs, `baseline_request` what the good environment beside it does.
     """
@@ -39,8 +39,9 @@ class MixRunner(Protocol):
     baseline_request: RunRequest | None
 
     def build(self, candidate: str) -> BuildFacts: ...
-    def run(self, candidates: Sequence[str], runs: Sequence[str]) -> Iterator[Finding]: ...
-    def recover(self, candidate: str, run: str) -> Finding | None: ...
+    def start(self, candidate: str, run: str) -> None: ...
+    def resume(self, candidate: str, run: str) -> bool: ...
+    def take(self) -> Finding: ...
 
 
 def mix_name(mix: ItemSet, problem: SetProblem) -> str:
@@ -151,8 +152,8 @@ class SetSearch:
         run = f"run-{self._started:04d}"
         self.journal.append("started", candidate=name, run=run, items=sorted(mix))
         self.runner.request, self.runner.baseline_request = self._request(mix), self._request(frozenset())
-        (finding,) = self.runner.run([name], [run])
-        return self._taken(mix, name, finding)
+        self.runner.start(name, run)
+        return self._taken(mix, name, self.runner.take())
 
     def _recovered(self) -> list[SetObservation]:
         """Judge runs that ended just before a kill; forget those that did not."""
@@ -162,11 +163,10 @@ class SetSearch:
         for entry in self.journal.contents.of("started"):
             if entry["run"] in ended:
                 continue
-            finding = self.runner.recover(entry["candidate"], entry["run"])
-            if finding is None:
+            if not self.runner.resume(entry["candidate"], entry["run"]):
                 self.journal.append("lost", run=entry["run"])
                 continue
-            taken = self._taken(frozenset(entry["items"]), entry["candidate"], finding)
+            taken = self._taken(frozenset(entry["items"]), entry["candidate"], self.runner.take())
             found += [taken] if taken else []
         return found
 

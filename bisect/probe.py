@@ -296,7 +296,7 @@ def _record(
     return {
         "schema": SCHEMA,
         "kind": request.kind.value,
-        "node": platform.node(),
+        "node": os.environ.get("SLURMD_NODENAME") or platform.node(),
         "environment": built.name,
         "digest": built.digest,
         "engine": built.place.engine_name,

@@ -12,7 +12,6 @@ from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
-from .driver import State, observation_of
 from .intervals import clopper_pearson
 from .model import (
     Conclusion,
@@ -25,6 +24,7 @@ from .model import (
     Probe,
     Step,
 )
+from .state import State, observation_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import replace
+from collections.abc import Callable, Sequence  # noqa: TC003  (in a dataclass's fields)
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,16 +16,16 @@ from typing import TYPE_CHECKING, Any
 from envs.errors import UsageError
 
 from . import commits, locks
-from .certain import next_certain_step
-from .driver import State
+from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read
-from .model import Problem
+from .model import Observation, Problem, Wait
 from .report import Report, as_json, proof_of, rows_of
 from .report_text import markdown, render
+from .state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     from .journal import Contents
@@ -41,7 +42,9 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
         asked = contents.of("asked")[-1]
         problem = problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"])
         state = State.replay(contents.entries)
-        step = decision(plan)(state.problem(problem), state.observations)
+        asked_now = engine_of(plan).decide(state.problem(problem), state.evidence)
+        assert not isinstance(asked_now, Wait)  # only runs under way are waited for
+        step = asked_now
     rows = rows_of(contents, step)
     report = Report(
         kind=contents.header["command"],
@@ -104,14 +107,26 @@ def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> 
     )
 
 
-def decision(plan: Mapping[str, Any]) -> Callable[..., Step]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """What decides a search: the next step, and which runs under way need no answer any more."""
+
+    decide: Callable[..., Step | Wait]
+    useless: Callable[[Problem, Sequence[Observation], Sequence[str]], tuple[str, ...]]
+
+
+def engine_of(plan: Mapping[str, Any]) -> Engine:
     """The engine for the question."""
     if plan["certain"]:
-        return next_certain_step
+        return Engine(decide=next_certain_step, useless=useless_when_certain)
     if plan.get("throughput"):
         from . import throughput  # noqa: PLC0415  (as below)
 
-        return partial(throughput.next_step, min_effect=plan["min_effect"])
-    from .engine import next_step  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
+        effect = plan["min_effect"]
+        return Engine(
+            decide=partial(throughput.next_step, min_effect=effect),
+            useless=partial(throughput.useless, min_effect=effect),
+        )
+    from . import engine  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
 
-    return next_step
+    return Engine(decide=engine.next_step, useless=engine.useless)

@@ -20,18 +20,21 @@ from envs.build import estimate, is_built
 from envs.errors import InterruptedRunError, ToolError, UsageError
 from envs.resolve import lock_for
 
+from .builds import Builder
 from .commands.search_options import RUN_S, Asked, default_run_directory
-from .driver import Event, Search, State
-from .executor import LocalRunner
+from .driver import Event, Search
+from .executor import ProbeRunner, import_is_the_question
 from .files import make_run_directory, refuse_used
 from .journal import FILE_NAME, Journal, read
+from .launch import Launcher, Progress, launcher_on
 from .model import Conclusion, Problem
 from .plan import left_of, make_plan
 from .probe import RunKind, without_credentials
 from .progress import follow
 from .report import EXIT_CODES, Report, as_json, verdict_name
 from .report_text import render
-from .search_report import decision, problem_of, report_of, write_reports
+from .search_report import engine_of, problem_of, report_of, write_reports
+from .state import State
 
 if TYPE_CHECKING:
     import argparse
@@ -73,7 +76,7 @@ class Request:
 def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Start or go on with a search; the exit code of its verdict."""
     path = request.directory / FILE_NAME
-    _place(request)  # where it cannot run is told before anything is listed or made
+    _launcher(request, print)  # where it cannot run is told before anything is listed or made
     if args.dry_run:
         _, plan = _new_plan(request)
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
@@ -205,12 +208,15 @@ def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
     confidence, max_runs = request.asked.confidence, request.asked.max_runs
     journal.append("asked", confidence=confidence, max_runs=max_runs)
     problem = problem_of(plan, confidence=confidence, max_runs=max_runs)
+    engine, runner = engine_of(plan), _runner(request, plan, stderr)
     search = Search(
         problem=problem,
         journal=journal,
-        runner=_runner(request, plan, stderr),
-        decide=partial(decision(plan), workers=request.asked.workers),
+        runner=runner,
+        decide=engine.decide,
+        useless=engine.useless,
         show=partial(_show, certain=plan["certain"], stderr=stderr),
+        workers=request.asked.workers,
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -218,6 +224,7 @@ def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
     except KeyboardInterrupt:
         raise _interrupted(request, journal) from None
     finally:
+        runner.close()
         signal.signal(signal.SIGTERM, previous)
     if not contents.of("verdict"):
         journal.append("verdict", verdict=verdict_name(step))
@@ -239,41 +246,46 @@ def _interrupted(request: Request, journal: Journal) -> InterruptedRunError:
     )
 
 
-def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> LocalRunner:
+def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> ProbeRunner:
     entries = {entry["id"]: entry for entry in plan["candidates"]}
     question = request.asked.question
     race = question.kind is RunKind.TRAIN and not question.throughput and question.threads != 1
     wants_control = race and not request.asked.identity.get("no_control", False)
-    return _place(request)(
-        names=tuple(entries),
-        define=lambda name: request.define(entries[name]),
-        settings=request.settings,
+
+    def say(line: str) -> None:
+        print(f"  {line}", file=stderr, flush=True)
+
+    return ProbeRunner(
+        builder=Builder(
+            names=tuple(entries),
+            define=lambda name: request.define(entries[name]),
+            settings=request.settings,
+            directory=request.directory,
+            say=say,
+            keep=request.asked.keep,
+            commit_is_identity=request.commit_is_identity,
+            needs_compiler=request.asked.needs_compiler,
+            import_is_the_question=import_is_the_question(question),
+        ),
+        launcher=_launcher(request, say, watch=partial(follow, stream=stderr) if stderr.isatty() else None),
         request=request.asked.request,
         question=question,
         directory=request.directory,
-        say=lambda line: print(f"  {line}", file=stderr, flush=True),
+        say=say,
         baseline=plan["good"],
         control_at=plan["bad"] if wants_control else "",
-        keep=request.asked.keep,
-        commit_is_identity=request.commit_is_identity,
-        needs_compiler=request.asked.needs_compiler,
-        watch=partial(follow, stream=stderr) if stderr.isatty() else None,
     )
 
 
-def _place(request: Request) -> Callable[..., LocalRunner]:
-    """What makes the runner: this machine, or Slurm with the profile asked for."""
-    if request.asked.on == "local":
-        return LocalRunner
-    from . import slurm  # noqa: PLC0415  (its library is only needed on a cluster)
-
-    slurm.available()
-    path = request.asked.slurm_profile
-    try:
-        text = Path(path).read_text(encoding="utf-8") if path else ""
-    except OSError as error:
-        raise UsageError(f"--slurm-profile {path}: {error.strerror}") from error
-    return partial(slurm.SlurmRunner, profile=slurm.load_profile(text, origin=path))
+def _launcher(request: Request, say: Callable[[str], None], watch: Callable[[str], Progress] | None = None) -> Launcher:
+    return launcher_on(
+        request.asked.on,
+        profile=request.asked.slurm_profile,
+        directory=request.directory,
+        say=say,
+        watch=watch,
+        exclusive=request.asked.question.throughput,
+    )
 
 
 def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:

@@ -1,233 +1,270 @@
-"""The runs of a search as Slurm jobs: each in its own run directory on the shared file system, judged by this process.
+"""Runs as Slurm jobs: each with its own run directories on the shared file system, waited for by this process.
 
-A run's result is the record in its directory, never what Slurm says of the job; Slurm is only asked whether a job is
-still there. So a search that was killed finds its jobs again, by the id it wrote down or else by the job's name, and
-never submits twice for one run. Building stays here, in the shared store.
+A run's result is the record in its directory. So that a search that was killed finds its jobs again and submits none
+twice, everything a job needs is on disk before it is submitted, the lock is held by sbatch itself (which outlives a
+killed parent) until the job has its number, and a job whose number was not written down is found by its name.
+
+    DIR/slurm/run-0001.task    what the job runs
+    DIR/slurm/run-0001.json    the job's number
+    DIR/slurm/logs/            what jobs print
 """
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
+import pickle
+import shlex
+import shutil
 import sys
 import time
-import tomllib
-from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import submitit
+from filelock import FileLock, Timeout
 
 from envs import process
-from envs.errors import CannotRunError, UsageError
+from envs.errors import CannotBuildError, CannotRunError
 
-from .driver import Finding
-from .executor import LocalRunner
 from .files import write_atomically
-from .model import Conclusion, Observation
-from .probe import RunRequest, load_record, run_once
+from .launch import JobLostError, Launcher, Ready, Recipe, Task, ended
+from .slurm_job import REFUSED
+from .slurm_profile import Profile, job_parameters
+from .slurm_queue import Job, Queue, hint_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from .probe import Environment, RunRecord
+    from envs.backend import Machine
+
+    from .launch import Stop
+    from .probe import RunRecord
 
 ROOT = Path(__file__).resolve().parent.parent
-POLL_S = 1.0
-GONE_S = 15.0
-"""How long a job may be gone from the queue before its record is given up: shared file systems show files late."""
-LOST_ON_NODE = 2
-"""Runs lost on a node that ended none, after which it gets no more."""
+POLL_S = 0.1
+SAY_WAITING_S = 30.0
+"""Seconds in the queue after which the reason is told."""
+SUBMIT_LIMIT_S = 300.0
+"""Seconds that one sbatch, also one left by a killed process, may take."""
+COMMANDS = ("sbatch", "squeue", "scancel", "flock")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
-    """What a cluster wants to be told, from a small TOML file.
+class _Sbatch(submitit.SlurmExecutor):
+    """submitit, with sbatch under a lock of its own."""
 
-    Attributes:
-        partition: where jobs go; empty for the default.
-        account: who pays; empty for the default.
-        time_min: time limit of a job in minutes.
-        gpus: GPUs of a job.
-        cpus: CPUs of a job.
-        exclude: nodes that get no job.
-        setup: shell lines run before the job (module loads).
-        extra: further `#SBATCH` options by name (container options of a plugin).
-    """
+    lock = ""
 
-    partition: str = ""
-    account: str = ""
-    time_min: int = 60
-    gpus: int = 0
-    cpus: int = 1
-    exclude: tuple[str, ...] = ()
-    setup: tuple[str, ...] = ()
-    extra: tuple[tuple[str, str], ...] = ()
-
-
-class JobLostError(CannotRunError):
-    """A job is gone and left no record: preempted, cancelled, out of time, or its node failed."""
-
-
-def load_profile(text: str, *, origin: str) -> Profile:
-    """Read a profile; UsageError names the key that is unknown or of another type."""
-    try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{origin} is not TOML: {error}") from error
-    defaults = {item.name: getattr(Profile(), item.name) for item in dataclasses.fields(Profile)}
-    values: dict[str, object] = {}
-    for key, value in table.items():
-        if key not in defaults:
-            raise UsageError(f"{origin}: unknown key {key!r}", hint=f"the keys are: {', '.join(defaults)}")
-        wanted = {"extra": dict, "exclude": list, "setup": list}.get(key, type(defaults[key]))
-        if not isinstance(value, wanted) or isinstance(value, bool):
-            raise UsageError(f"{origin}: {key} must be a {wanted.__name__}, not {value!r}")
-        values[key] = tuple(sorted(value.items())) if isinstance(value, dict) else value
-        values[key] = tuple(value) if isinstance(value, list) else values[key]
-    return Profile(**values)  # type: ignore[arg-type]  # checked against the defaults' types above
-
-
-def run_job(built: Environment, request: RunRequest, directory: Path) -> None:
-    """What a job does, on its node. A requeued job keeps what its first life left, beside the run directory."""
-    if directory.exists():
-        directory.rename(directory.with_name(f"{directory.name}.requeued-{int(time.time())}"))
-    run_once(built, request, directory)
+    def _make_submission_command(self, submission_file_path: Path) -> list[str]:
+        return ["flock", self.lock, *super()._make_submission_command(submission_file_path)]
 
 
 @dataclass(slots=True, kw_only=True)
-class SlurmRunner(LocalRunner):
-    """Runs a search's probes as jobs; the threads of `LocalRunner.run` only submit and wait."""
+class SlurmLauncher(Launcher):
+    """Makes runs as jobs.
+
+    Attributes:
+        profile: what the cluster wants to be told.
+        folder: where jobs keep their files; on the shared file system.
+        say: told lines for a person.
+        exclusive: whether a job shares its node with nobody.
+        queue: Slurm's queue.
+    """
 
     profile: Profile
-    _lost: Counter[str] = field(default_factory=Counter)
-    _ended: Counter[str] = field(default_factory=Counter)
+    folder: Path
+    say: Callable[[str], None]
+    exclusive: bool = False
+    queue: Queue = field(default_factory=Queue)
+    _avoided: tuple[str, ...] = ()
+    _moved_at: float = field(default_factory=time.monotonic)
 
-    def recover(self, candidate: str, run: str) -> Finding | None:
-        """Judge a run whose job ended, wait for one that is still there; None for one that was never submitted."""
-        directory = self.directory / run
-        if load_record(directory) is None and self._known_job(directory) is None:
-            return None
-        try:
-            record = self._wait(directory, self._known_job(directory) or "")
-        except JobLostError:
-            return None
-        return self._judged(candidate, run, record)
+    @property
+    def node_store(self) -> Path | None:
+        """Where each node builds for itself, if the profile says so."""
+        return Path(self.profile.store) if self.profile.store else None
 
-    def _one(self, candidate: str, run: str, built: Environment) -> Finding:
-        try:
-            return LocalRunner._one(self, candidate, run, built)  # noqa: SLF001  (super() has no slots cell here)
-        except JobLostError as error:
-            node = _node_of(self.directory / run)
-            self._lost[node] += 1
-            observation = Observation(
-                candidate=candidate, conclusion=Conclusion.RETRY, outcome="harness_error", run=run, node=node
+    def run(self, tasks: Sequence[Task], stop: Stop) -> tuple[RunRecord, ...]:
+        """Submit one job for the tasks and wait for its records."""
+        directories = [task.directory for task in tasks]
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        slim = [Task(built=_ready(task), request=task.request, directory=task.directory.absolute()) for task in tasks]
+        (self.folder / f"{directories[0].name}.task").write_bytes(pickle.dumps(slim))
+        return self._wait(directories, self._submit(directories[0]), stop)
+
+    def resume(self, directories: Sequence[Path], stop: Stop) -> tuple[RunRecord, ...]:
+        """Wait for a job submitted by a process that was killed."""
+        return self._wait(directories, self._known_job(directories[0]), stop)
+
+    def began(self, directories: Sequence[Path]) -> bool:
+        """Whether the runs ended, or a job of theirs was submitted; waits for an sbatch that is still at it."""
+        return bool(ended(directories)) or self._known_job(directories[0]) != ""
+
+    def drop(self, directory: Path) -> None:
+        """Cancel the run's job."""
+        job = self._known_job(directory)
+        if job:
+            process.capture(["scancel", "--quiet", job], cwd=Path.cwd(), env=dict(os.environ))
+
+    def avoid(self, nodes: Iterable[str]) -> None:
+        """Exclude these nodes from jobs submitted from now on."""
+        wanted = tuple(nodes)
+        for node in wanted:
+            if node not in self._avoided:
+                self.say(f"node {node} fails everything: it gets no more jobs")
+        self._avoided = wanted
+
+    def machine(self) -> Machine:
+        """Ask a node, in a job: what the cluster has, this login node may not have."""
+        raise NotImplementedError
+
+    def _submit(self, directory: Path) -> str:
+        task = self.folder / f"{directory.name}.task"
+        executor = _Sbatch(folder=self.folder / "logs", python=shlex.quote(sys.executable))
+        executor.lock = str(self.folder / ".submitting")
+        executor.update_parameters(
+            **job_parameters(
+                self.profile,
+                name=self._job_name(directory),
+                root=str(ROOT),
+                avoid=self._avoided,
+                exclusive=self.exclusive,
             )
-            return Finding(observation=observation, reason=error.message)
-
-    def _run(self, built: Environment, request: RunRequest, directory: Path) -> RunRecord:
-        job = self._known_job(directory) or self._submit(built, request, directory)
-        record = self._wait(directory, job)
-        self._ended[_node_of(directory)] += 1
-        return record
-
-    def _submit(self, built: Environment, request: RunRequest, directory: Path) -> str:
-        folder = self._job_file(directory).parent
-        executor = submitit.SlurmExecutor(folder=folder / "logs", python=sys.executable)
-        executor.update_parameters(job_name=self._job_name(directory), **self._parameters())
+        )
+        command = shlex.join([sys.executable, "-m", "bisect.slurm_job", str(task)])
         try:
-            job = executor.submit(run_job, built, request, directory.absolute())
+            job = str(executor._submit_command(command).job_id)  # noqa: SLF001  (what it pickles, a kill would lose)
         except (submitit.core.utils.FailedJobError, FileNotFoundError) as error:
             raise CannotRunError(
                 f"Slurm does not take the job: {str(error).strip().splitlines()[-1]}",
                 hint="try the partition, account and time of the profile with sbatch by hand",
             ) from error
-        write_atomically(self._job_file(directory), json.dumps({"id": job.job_id}))
-        return str(job.job_id)
+        self._write_job(directory, job)
+        return job
 
-    def _parameters(self) -> dict[str, object]:
-        given = self.profile
-        bad = [node for node, lost in self._lost.items() if node and lost >= LOST_ON_NODE and not self._ended[node]]
-        extra = dict(given.extra) | ({"account": given.account} if given.account else {})
-        parameters: dict[str, object] = {
-            "time": given.time_min,
-            "cpus_per_task": given.cpus,
-            "setup": [f"export PYTHONPATH={ROOT}", *given.setup],
-            "additional_parameters": extra,
-        }
-        if given.partition:
-            parameters["partition"] = given.partition
-        if given.gpus:
-            parameters["gpus_per_node"] = given.gpus
-        if given.exclude or bad:
-            parameters["exclude"] = ",".join([*given.exclude, *bad])
-        return parameters
-
-    def _known_job(self, directory: Path) -> str | None:
-        """The id of the run's job: written down, or found in the queue by its name after a kill in between."""
+    def _known_job(self, directory: Path) -> str:
+        """The number of the run's job: written down, or found by its name and written down; '' without a job."""
         try:
-            return str(json.loads(self._job_file(directory).read_text(encoding="utf-8"))["id"])
+            return str(json.loads((self.folder / f"{directory.name}.json").read_text(encoding="utf-8"))["id"])
         except FileNotFoundError:
-            found = _queue("--name", self._job_name(directory))
-            return found[0] if found else None
+            pass
+        if not (self.folder / f"{directory.name}.task").exists():
+            return ""
+        self._wait_for_sbatch()
+        jobs = self.queue.jobs(since=time.monotonic())
+        if jobs is None:
+            raise CannotRunError(
+                f"squeue does not answer, so nobody knows whether {directory.name} was submitted",
+                hint="the journal is intact: give the same command again when Slurm answers",
+            )
+        found = [job.id for job in jobs if job.name == self._job_name(directory)]
+        if found:
+            self._write_job(directory, found[-1])
+        return found[-1] if found else ""
 
-    def _wait(self, directory: Path, job: str) -> RunRecord:
-        """Until the record is there; JobLostError when the job is gone without one."""
-        gone_since: float | None = None
-        while True:
-            record = load_record(directory)
-            if record is not None:
-                return record
-            if self._stop.is_set():
-                raise KeyboardInterrupt
-            if job and _queue("--jobs", job):
-                gone_since = None
-            elif gone_since is None:
-                gone_since = time.monotonic()
-            elif time.monotonic() - gone_since > GONE_S:
-                raise JobLostError(f"job {job} is gone and left no record: {_state(job)}")
-            time.sleep(POLL_S)
+    def _wait_for_sbatch(self) -> None:
+        """An sbatch of a killed process may be at work still; it holds the lock until the job is in the queue."""
+        try:
+            with FileLock(self.folder / ".submitting", timeout=SUBMIT_LIMIT_S):
+                pass
+        except Timeout as error:
+            raise CannotRunError(
+                f"an sbatch has held {self.folder / '.submitting'} for {SUBMIT_LIMIT_S:.0f} s",
+                hint="the journal is intact: give the same command again when Slurm answers",
+            ) from error
 
-    def _job_file(self, directory: Path) -> Path:
-        folder = self.directory / "slurm"
-        folder.mkdir(exist_ok=True)
-        return folder / f"{directory.name}.json"
+    def _write_job(self, directory: Path, job: str) -> None:
+        write_atomically(self.folder / f"{directory.name}.json", json.dumps({"id": job}))
 
     def _job_name(self, directory: Path) -> str:
         """One name for one run of one search, on the whole cluster."""
-        search = hashlib.sha256(str(self.directory.absolute()).encode()).hexdigest()[:10]
+        search = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
         return f"bisect-{search}-{directory.name}"
 
+    def _wait(self, directories: Sequence[Path], number: str, stop: Stop) -> tuple[RunRecord, ...]:
+        """Until the records are there; JobLostError when the job is gone without them."""
+        watched = _Watched(run=directories[0].name, number=number)
+        while True:
+            if records := ended(directories):
+                self._moved_at = time.monotonic()
+                return records
+            if stop.event.is_set():
+                raise KeyboardInterrupt
+            _raise_if_refused(directories)
+            jobs = self.queue.jobs()
+            if jobs is not None:
+                self._follow(watched, next((job for job in jobs if job.id == number), None))
+            stop.event.wait(POLL_S)
 
-def _queue(*which: str) -> list[str]:
-    """Ids of the jobs of ours that are pending or running."""
-    asked = process.capture(
-        ["squeue", "--me", "--noheader", "--format=%i", *which], cwd=Path.cwd(), env=dict(os.environ)
-    )
-    return asked.stdout.split() if asked.returncode == 0 else []
+    def _follow(self, watched: _Watched, job: Job | None) -> None:
+        """Take in where a job is: tell why it waits, give it up when it is gone or waits for ever."""
+        now = time.monotonic()
+        watched.job = job or watched.job
+        if job is not None and job.is_under_way:
+            watched.gone_since = None
+            if job.is_waiting:
+                self._waits(watched, job, now)
+            else:
+                watched.waiting_since, self._moved_at = None, now
+        elif watched.gone_since is None:
+            watched.gone_since = now
+        elif now - watched.gone_since > self.profile.grace_s:
+            raise _lost(watched)
+
+    def _waits(self, watched: _Watched, job: Job, now: float) -> None:
+        watched.waiting_since = watched.waiting_since or now
+        waited = now - watched.waiting_since
+        if waited > SAY_WAITING_S and job.reason != watched.said:
+            watched.said = job.reason
+            self.say(f"{watched.run}: job {job.id} waits in the queue: {job.reason}")
+        if now - max(watched.waiting_since, self._moved_at) > 60.0 * self.profile.pending_min:
+            raise CannotRunError(
+                f"job {job.id} ({watched.run}) waits in the queue since {waited / 60:.0f} min, and no other job of "
+                f"this search starts either: {job.reason}",
+                hint=f"{hint_for(job.reason)}; jobs stay in the queue and the same command goes on (pending_min)",
+            )
 
 
-def _state(job: str) -> str:
-    asked = process.capture(["scontrol", "--oneliner", "show", "job", job], cwd=Path.cwd(), env=dict(os.environ))
-    fields = dict(part.split("=", 1) for part in asked.stdout.split() if "=" in part)
-    return fields.get("JobState", "no longer known to Slurm")
+@dataclass(slots=True, kw_only=True)
+class _Watched:
+    """A job being waited for: what was seen of it last, and since when."""
+
+    run: str
+    number: str
+    job: Job | None = None
+    waiting_since: float | None = None
+    gone_since: float | None = None
+    said: str = ""
 
 
-def _node_of(directory: Path) -> str:
-    try:
-        return str(json.loads((directory / "record.json").read_text(encoding="utf-8")).get("node", ""))
-    except FileNotFoundError:
-        return ""
+def _lost(watched: _Watched) -> JobLostError:
+    state = watched.job.state if watched.job else "no longer known to Slurm"
+    hint = "; raise time_min of the profile" if state == "TIMEOUT" else ""
+    where = f" on {watched.job.node}" if watched.job and watched.job.node else ""
+    error = JobLostError(f"job {watched.number} is gone and left no record: {state}{where}{hint}")
+    error.node = watched.job.blamed if watched.job else ""
+    return error
 
 
-def available(which: Sequence[str] = ("sbatch", "squeue")) -> None:
+def _ready(task: Task) -> Ready | Recipe:
+    """The environment without what only this process needs of it."""
+    return task.built if isinstance(task.built, Recipe) else Ready.of(task.built)
+
+
+def _raise_if_refused(directories: Sequence[Path]) -> None:
+    for directory in directories:
+        try:
+            told = json.loads((directory / REFUSED).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            continue
+        raise CannotBuildError(told["message"], hint=told["hint"], outcome=told["outcome"])
+
+
+def available() -> None:
     """Refuse where Slurm's commands are not there."""
-    from shutil import which as find  # noqa: PLC0415  (the one use)
-
-    missing = [name for name in which if find(name) is None]
+    missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
         raise CannotRunError(
             f"--on slurm: {', '.join(missing)} is not on PATH", hint="run this on a login node of the cluster"

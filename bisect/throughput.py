@@ -89,6 +89,14 @@ def _tells(seen: Observation) -> bool:
     return seen.conclusion is not Conclusion.SKIP and math.isfinite(seen.value or 0.0)
 
 
+def useless(
+    problem: Problem, observations: Sequence[Observation], pending: Sequence[str], *, min_effect: float = MIN_EFFECT
+) -> tuple[str, ...]:
+    """Every pending pair once there is a verdict; until then none, for each makes the noise better known."""
+    step = next_step(problem, observations, min_effect=min_effect)
+    return () if isinstance(step, Probe) else tuple(pending)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
     """A search at one moment. `count` is the number of pairs per position, `made` all that were started."""

@@ -19,9 +19,11 @@ from envs.snapshot import compile_variables
 
 from .. import packages_json
 from .. import packages_report as reports
-from ..executor import LocalRunner
+from ..builds import Builder
+from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, refuse_used, write_atomically
 from ..journal import FILE_NAME, Journal
+from ..launch import launcher_on
 from ..packages_differences import families, items, needs, warnings
 from ..packages_outcome import report_of
 from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
@@ -68,6 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search, or go on with a search."""
     request = asked(args)
+    if request.workers > 1:
+        raise UsageError("packages asks one question after the other", hint="leave --workers out")
     if args.imports and request.question.kind is not RunKind.TRAIN:
         raise UsageError("--import belongs to --probe train", hint="let the command itself import it")
     here = settings.from_arguments(args, os.environ)
@@ -207,11 +211,12 @@ def _search(
     mixer = Mixer(good=sides[0], bad=sides[1], items=found, settings=here)
     planned = journal.contents.of("plan")
     plan = planned[-1] if planned else journal.append("plan", **_plan(request, sides, mixer, mixes, say))
+    runner = _runner(journal, request, mixer, mixes, say)
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),
         items=found,
         journal=journal,
-        runner=_runner(journal, request, mixer, mixes, say),
+        runner=runner,
         request=request.request,
         mixes=mixes,
         show=say,
@@ -226,6 +231,7 @@ def _search(
             hint=f"go on with: python -m bisect resume {shlex.quote(str(journal.path.parent))}",
         ) from None
     finally:
+        runner.close()
         signal.signal(signal.SIGTERM, previous)
     if not journal.contents.of("verdict"):
         journal.append("verdict", verdict=reports.verdict_name(step))
@@ -233,21 +239,38 @@ def _search(
 
 def _runner(
     journal: Journal, request: Asked, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
-) -> LocalRunner:
+) -> ProbeRunner:
     question = request.question
     race = question.kind is RunKind.TRAIN and question.threads != 1 and not question.throughput
     wants_control = race and not request.identity.get("no_control", False)
-    return LocalRunner(
-        names=(GOOD, BAD),
-        define=lambda name: mixer.definition(mixes[name], name),
-        settings=mixer.settings,
+    directory = journal.path.parent
+
+    def tell(line: str) -> None:
+        say(f"  {line}")
+
+    return ProbeRunner(
+        builder=Builder(
+            names=(GOOD, BAD),
+            define=lambda name: mixer.definition(mixes[name], name),
+            settings=mixer.settings,
+            directory=directory,
+            say=tell,
+            keep=request.keep,
+            import_is_the_question=import_is_the_question(question),
+        ),
+        launcher=launcher_on(
+            request.on,
+            profile=request.slurm_profile,
+            directory=directory,
+            say=tell,
+            exclusive=question.throughput,
+        ),
         request=request.request,
         question=question,
-        directory=journal.path.parent,
-        say=lambda line: say(f"  {line}"),
+        directory=directory,
+        say=tell,
         baseline=GOOD,
         control_at=BAD if wants_control else "",
-        keep=request.keep,
     )
 
 

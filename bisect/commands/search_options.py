@@ -126,14 +126,10 @@ def asked(args: argparse.Namespace) -> Asked:
         raise UsageError("--max-runs must be at least 4 and --keep at least 2")
     if not 0.0 < args.min_effect < 0.9:
         raise UsageError(f"--min-effect {args.min_effect} is not between 0 and 0.9", hint="like 0.02 for 2 %")
-    if args.workers < 1 or (args.workers > 1 and args.hunted == THROUGHPUT):
+    if args.workers < 1 or (args.workers > 1 and args.hunted == THROUGHPUT and args.on == "local"):
         raise UsageError(
-            f"--workers {args.workers}: at least one, and throughput is never measured beside another run",
-            hint="leave --workers out",
-        )
-    if args.on == "slurm" and args.hunted == THROUGHPUT:
-        raise UsageError(
-            "--on slurm: a pair of throughput runs must share a node, which jobs do not", hint="--on local"
+            f"--workers {args.workers}: at least one, and throughput is never measured beside another run here",
+            hint="leave --workers out, or use --on slurm, where each pair has a node of its own",
         )
     kind = RunKind(args.probe)
     question = _question(args, kind)

@@ -23,8 +23,14 @@ FIRST_BAD, RATE = 7, 0.7
 class DiskRunner:
     """A finished run is a file; running one that is finished already is the failure this exists to show."""
 
+    has_ended = False
+
     def __init__(self, directory):
         self.directory = directory
+        self.begun = []
+
+    def avoid(self, nodes):
+        assert not list(nodes)
 
     def build(self, candidate):
         time.sleep(0.002)
@@ -32,9 +38,12 @@ class DiskRunner:
             return BuildFacts(candidate=candidate, outcome="build_failed", reason="hole")
         return BuildFacts(candidate=candidate, seconds=2.0, facts={"code": candidate})
 
-    def run(self, candidates, runs):
-        for candidate, run in zip(candidates, runs, strict=True):
-            yield self._run(candidate, run)
+    def start(self, candidate, run):
+        self.begun.append((self._run, candidate, run))
+
+    def take(self):
+        make, candidate, run = self.begun.pop(0)
+        return make(candidate, run)
 
     def _run(self, candidate, run):
         finished = sorted(self.directory.glob(f"*.{candidate}.json"))
@@ -49,8 +58,11 @@ class DiskRunner:
         time.sleep(0.002)
         return self._finding(candidate, run)
 
-    def recover(self, candidate, run):
-        return self._finding(candidate, run) if (self.directory / f"{run}.{candidate}.json").exists() else None
+    def resume(self, candidate, run):
+        ended = (self.directory / f"{run}.{candidate}.json").exists()
+        if ended:
+            self.begun.append((self._finding, candidate, run))
+        return ended
 
     def _finding(self, candidate, run):
         bad = json.loads((self.directory / f"{run}.{candidate}.json").read_text())

@@ -1,4 +1,4 @@
-"""A real single-node Slurm from the system's packages, with two job slots, for the length of a test."""
+"""A real Slurm from the system's packages for the length of a test: one controller and three nodes on this machine."""
 
 from __future__ import annotations
 
@@ -27,18 +27,23 @@ SelectTypeParameters=CR_Core
 ReturnToService=2
 MpiDefault=none
 SlurmctldPort={port}
-SlurmdPort={node_port}
 StateSaveLocation={root}/state
-SlurmdSpoolDir={root}/spool
+SlurmdSpoolDir={root}/spool-%n
 SlurmctldPidFile={root}/slurmctld.pid
-SlurmdPidFile={root}/slurmd.pid
+SlurmdPidFile={root}/slurmd-%n.pid
 SlurmctldLogFile={root}/slurmctld.log
-SlurmdLogFile={root}/slurmd.log
+SlurmdLogFile={root}/slurmd-%n.log
+SlurmdParameters=config_overrides
+JobCompType=jobcomp/filetxt
+JobCompLoc={root}/jobs.log
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 KillWait=2
-NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
+NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{node_ports}] CPUs=2 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
+
+
+NODES = ("n1", "n2", "n3")
 
 
 def missing() -> str:
@@ -53,11 +58,11 @@ def missing() -> str:
 def slurm(root: Path):
     """Start munged, slurmctld and slurmd below `root`; yields the variables that point clients at them."""
     root.mkdir(mode=0o755)
-    (root / "state").mkdir()
-    (root / "spool").mkdir()
+    for folder in ("state", *(f"spool-{node}" for node in NODES)):
+        (root / folder).mkdir()
     host = socket.gethostname().split(".")[0]
-    ports = _free_ports(2)
-    text = CONF.format(root=root, host=host, port=ports[0], node_port=ports[1], cpus=os.cpu_count())
+    port, *node_ports = _free_ports(1 + len(NODES))
+    text = CONF.format(root=root, host=host, port=port, node_ports=",".join(map(str, node_ports)))
     (root / "slurm.conf").write_text(text)
     key = root / "munge.key"
     key.write_bytes(os.urandom(128))
@@ -69,14 +74,15 @@ def slurm(root: Path):
     daemons = [
         ["munged", "--foreground", "--force", *munge],
         ["slurmctld", "-D"],
-        ["slurmd", "-D", "-N", host],
+        *(["slurmd", "-D", "-N", node] for node in NODES),
     ]
     started = []
     try:
         with (root / "daemons.log").open("wb") as log:
             for argv in daemons:
                 started.append(subprocess.Popen(argv, env=environ, stdout=log, stderr=log, cwd=root))
-                time.sleep(1.0)
+                if argv[0] == "munged":
+                    _wait_for(root / "munge.socket")
         _wait_until_idle(environ, root)
         yield variables
     finally:
@@ -85,6 +91,13 @@ def slurm(root: Path):
             child.terminate()
         for child in started:
             child.wait(timeout=30)
+
+
+def _wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.05)
 
 
 def _free_ports(count: int) -> list[int]:
@@ -104,7 +117,14 @@ def _wait_until_idle(environ, root):
         asked = subprocess.run(
             ["sinfo", "--noheader", "--format=%T"], env=environ, check=False, capture_output=True, text=True
         )
-        if asked.stdout.strip() in ("idle", "mixed"):
+        if asked.stdout.split() == ["idle"]:
             return
         time.sleep(0.5)
     raise AssertionError("Slurm did not come up: " + (root / "slurmctld.log").read_text()[-2000:])
+
+
+def submissions(root: Path) -> list[dict[str, str]]:
+    """Every job that ended, in Slurm's own words: its accounting file, not ours."""
+    path = root / "jobs.log"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [dict(part.split("=", 1) for part in line.split() if "=" in part) for line in lines]

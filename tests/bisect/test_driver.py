@@ -14,7 +14,7 @@ NAMES = tuple("abcdefgh")
 FLAT = Posterior(by_candidate=(), none=0.0)
 
 
-def halving(problem, observations):
+def halving(problem, observations, **_):
     """The plainest engine that honours skips: endpoints once, then halve what is left."""
     seen = {item.candidate: item.conclusion for item in observations}
     for end in (problem.good, problem.bad):
@@ -36,9 +36,12 @@ class Killed(BaseException):
 class FakeRunner:
     """Every candidate from `first_bad` on is bad. Keeps what finished on "disk"; refuses to run it again."""
 
+    has_ended = False
+
     def __init__(self, *, first_bad="e", unbuildable=(), disk=None, dies=lambda: None):
         self.first_bad, self.unbuildable, self.dies = first_bad, unbuildable, dies
         self.disk = {} if disk is None else disk
+        self.begun = []
 
     def build(self, candidate):
         self.dies()
@@ -46,21 +49,34 @@ class FakeRunner:
             return BuildFacts(candidate=candidate, outcome="not_published", reason="gone")
         return BuildFacts(candidate=candidate, seconds=2.0, facts={"code": f"commit-{candidate}"})
 
-    def run(self, candidates, runs):
-        for candidate, run in zip(candidates, runs, strict=True):
-            assert candidate not in self.disk, "a finished probe was repeated"
+    def start(self, candidate, run):
+        assert candidate not in self.disk, "a finished probe was repeated"
+        self.begun.append((candidate, run))
+
+    def take(self):
+        candidate, run = self.begun.pop(0)
+        if candidate not in self.disk:
             self.dies()
             self.disk[candidate] = self.finding(candidate, run)
             self.dies()
-            yield self.disk[candidate]
+        return self.disk[candidate]
 
     def finding(self, candidate, run):
         conclusion = Conclusion.BAD if candidate >= self.first_bad else Conclusion.GOOD
         return Finding(observation=Observation(candidate=candidate, conclusion=conclusion, run=run, seconds=1.0))
 
-    def recover(self, candidate, run):
+    def resume(self, candidate, run):
         found = self.disk.get(candidate)
-        return found if found and found.observation.run == run else None
+        if found is None or found.observation.run != run:
+            return False
+        self.begun.append((candidate, run))
+        return True
+
+    def cancel(self, run):
+        raise AssertionError(f"{run} is pointless, with one worker")
+
+    def avoid(self, nodes):
+        assert not list(nodes)
 
 
 def search(path, runner, *, problem=None, decide=halving, show=repr):
@@ -144,13 +160,13 @@ def test_runs_lost_to_the_infrastructure_are_retried_twice_then_skipped(tmp_path
     """An infrastructure error is no vote; one that never goes away must not be retried for ever."""
 
     class Flaky(FakeRunner):
-        def run(self, candidates, runs):
-            for candidate, run in zip(candidates, runs, strict=True):
-                found = self.finding(candidate, run)
-                if candidate == "d":
-                    seen = dataclasses.replace(found.observation, conclusion=Conclusion.RETRY)
-                    found = dataclasses.replace(found, observation=seen)
-                yield found
+        def take(self):
+            candidate, run = self.begun.pop(0)
+            found = self.finding(candidate, run)
+            if candidate == "d":
+                seen = dataclasses.replace(found.observation, conclusion=Conclusion.RETRY)
+                found = dataclasses.replace(found, observation=seen)
+            return found
 
     step, state = search(tmp_path / "j", Flaky())
 

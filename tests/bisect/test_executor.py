@@ -2,8 +2,10 @@
 
 import json
 import math
-from bisect.executor import LocalRunner
+from bisect.builds import Builder
+from bisect.executor import ProbeRunner
 from bisect.judge import Question
+from bisect.launch import LocalLauncher
 from bisect.model import Conclusion, Outcome
 from bisect.probe import RunKind, RunRequest
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 from envs.settings import Settings
 
 from .fake_python import CLEAN, RACE, fake_environment
-from .killing import wait_until
+from .killing import size, wait_until
 
 pytestmark = pytest.mark.subprocess
 RACE_QUESTION = Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"))
@@ -25,34 +27,46 @@ result(json.dumps(content))
 """
 
 
-class FakeRunner(LocalRunner):
+class FakeBuilder(Builder):
     """Environments are there already; everything else is real."""
 
     environments = None
 
-    def _built(self, candidate):
+    def built(self, candidate):
         return self.environments[candidate]
 
 
 def runner(tmp_path, bodies, **fields):
+    builder = FakeBuilder(
+        names=tuple(bodies),
+        define=None,
+        settings=Settings(store=tmp_path / "store"),
+        directory=tmp_path / "out",
+        say=repr,
+    )
+    builder.environments = {name: fake_environment(tmp_path / name, body) for name, body in bodies.items()}
     values = {
-        "names": tuple(bodies),
-        "define": None,
-        "settings": Settings(store=tmp_path / "store"),
+        "builder": builder,
+        "launcher": LocalLauncher(),
         "request": RunRequest(kind=RunKind.TRAIN, timeout_s=30),
         "question": RACE_QUESTION,
         "directory": tmp_path / "out",
         "say": repr,
     }
-    made = FakeRunner(**{**values, **fields})
-    made.environments = {name: fake_environment(tmp_path / name, body) for name, body in bodies.items()}
-    return made
+    return ProbeRunner(**{**values, **fields})
+
+
+def run(here, candidate, *runs):
+    """One run after the other."""
+    for name in runs:
+        here.start(candidate, name)
+        yield here.take()
 
 
 def test_a_race_is_bad_once_the_control_passed(tmp_path):
     """The word race needs the same run with one thread, made once, before the first run at the bad endpoint."""
     here = runner(tmp_path, {"a": RACE}, control_at="a")
-    found = [finding for run in ("run-0001", "run-0002") for finding in here.run(["a"], [run])]
+    found = list(run(here, "a", "run-0001", "run-0002"))
 
     assert [item.observation.conclusion for item in found] == [Conclusion.BAD] * 2
     assert found[0].observation.outcome == "fx_flag_race"
@@ -63,7 +77,7 @@ def test_a_race_is_bad_once_the_control_passed(tmp_path):
 def test_a_failure_of_one_thread_too_is_no_race(tmp_path):
     """Then the search must not go looking for the build that brought in a race."""
     here = runner(tmp_path, {"a": "result(golden); sys.exit(1)"}, control_at="a")
-    (found,) = here.run(["a"], ["run-0001"])
+    (found,) = run(here, "a", "run-0001")
 
     assert found.observation.conclusion is not Conclusion.BAD
 
@@ -71,11 +85,12 @@ def test_a_failure_of_one_thread_too_is_no_race(tmp_path):
 def test_a_run_that_ended_before_a_kill_is_judged_from_its_directory(tmp_path):
     """Recovering must give what the run would have given, and nothing for one that never ended."""
     here = runner(tmp_path, {"a": RACE}, control_at="a")
-    (found,) = here.run(["a"], ["run-0001"])
+    (found,) = run(here, "a", "run-0001")
     (tmp_path / "out" / "run-0002").mkdir()
 
-    assert here.recover("a", "run-0001") == found
-    assert here.recover("a", "run-0002") is None
+    assert here.resume("a", "run-0001")
+    assert here.take() == found
+    assert not here.resume("a", "run-0002")
 
 
 def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
@@ -83,7 +98,7 @@ def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
     bodies = {"base": SPEED.format(ktok_s=2.0), "slow": SPEED.format(ktok_s=1.0)}
     question = Question(kind=RunKind.TRAIN, throughput=True)
     here = runner(tmp_path, bodies, question=question, baseline="base")
-    found = [finding for run in ("run-0001", "run-0002") for finding in here.run(["slow"], [run])]
+    found = list(run(here, "slow", "run-0001", "run-0002"))
 
     assert [item.observation.value for item in found] == [pytest.approx(math.log(0.5))] * 2
     started = sorted((tmp_path / "out").glob("run-*/record.json"), key=lambda path: path.stat().st_ctime_ns)
@@ -97,7 +112,7 @@ def test_the_baseline_of_a_pair_may_be_run_otherwise(tmp_path):
     question = Question(kind=RunKind.TRAIN, throughput=True)
     here = runner(tmp_path, {"base": body}, question=question, baseline="base", request=slow)
     here.baseline_request = RunRequest(kind=RunKind.TRAIN, timeout_s=30)
-    (found,) = here.run(["base"], ["run-0001"])
+    (found,) = run(here, "base", "run-0001")
 
     assert found.observation.value == pytest.approx(math.log(0.5))
 
@@ -106,7 +121,7 @@ def test_a_pair_without_a_measurement_says_nothing(tmp_path):
     """A crashed half of a pair is no loss of throughput."""
     bodies = {"base": SPEED.format(ktok_s=2.0), "broken": "sys.exit(1)"}
     here = runner(tmp_path, bodies, question=Question(kind=RunKind.TRAIN, throughput=True), baseline="base")
-    (found,) = here.run(["broken"], ["run-0001"])
+    (found,) = run(here, "broken", "run-0001")
 
     assert (found.observation.conclusion, found.observation.value) == (Conclusion.SKIP, None)
 
@@ -114,7 +129,7 @@ def test_a_pair_without_a_measurement_says_nothing(tmp_path):
 def test_compile_caches_of_a_search_are_dropped_and_evidence_kept(tmp_path):
     """A search makes hundreds of runs; each would keep gigabytes that prove nothing."""
     here = runner(tmp_path, {"a": RACE})
-    list(here.run(["a"], ["run-0001"]))
+    list(run(here, "a", "run-0001"))
 
     kept = {path.name for path in (tmp_path / "out" / "run-0001").iterdir()}
     assert {"record.json", "result.json", "log.txt", "staged"} <= kept
@@ -141,23 +156,41 @@ def meeting(folder, *names):
 def test_several_workers_run_at_the_same_time(tmp_path):
     """Two workers that take turns are one: each of these runs ends only if the other one has started."""
     bodies = {"a": meeting(tmp_path, "a", "b"), "b": meeting(tmp_path, "b", "a")}
-    found = list(runner(tmp_path, bodies).run(["a", "b"], ["run-0001", "run-0002"]))
+    here = runner(tmp_path, bodies)
+    here.start("a", "run-0001")
+    here.start("b", "run-0002")
+    found = [here.take(), here.take()]
 
     assert {item.observation.run for item in found} == {"run-0001", "run-0002"}
     records = [json.loads((tmp_path / "out" / item.observation.run / "record.json").read_text()) for item in found]
     assert [record["ended"]["returncode"] for record in records] == [0, 0]
 
 
+SLEEPS = "open({pid!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+
+
 def test_ctrl_c_ends_every_child_and_none_of_them_counts_as_ended(tmp_path):
     """A run that was cut short must be made again, not be judged as a hang; and nothing may go on in the background."""
-    bodies = {"a": CLEAN, "b": f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"}
-    here = runner(tmp_path, bodies)
-    findings = here.run(["a", "b"], ["run-0001", "run-0002"])
-    first = next(findings)
-    wait_until((tmp_path / "pid").exists)
-    with pytest.raises(KeyboardInterrupt):
-        findings.throw(KeyboardInterrupt)
+    here = runner(tmp_path, {"a": CLEAN, "b": SLEEPS.format(pid=str(tmp_path / "pid"))})
+    here.start("a", "run-0001")
+    here.start("b", "run-0002")
+    first = here.take()
+    wait_until(lambda: size(tmp_path / "pid") > 0)
+    here.close()
 
     assert first.observation.run == "run-0001"
-    assert here.recover("b", "run-0002") is None
+    assert not here.resume("b", "run-0002")
     wait_until(lambda: not Path("/proc", (tmp_path / "pid").read_text()).exists())
+
+
+def test_a_cancelled_run_is_ended_and_never_taken(tmp_path):
+    """A pointless run that goes on holds its worker; one that is taken all the same would count."""
+    here = runner(tmp_path, {"a": CLEAN, "b": SLEEPS.format(pid=str(tmp_path / "pid"))})
+    here.start("b", "run-0001")
+    wait_until(lambda: size(tmp_path / "pid") > 0)
+    here.cancel("run-0001")
+    here.start("a", "run-0002")
+
+    assert here.take().observation.run == "run-0002"
+    assert not here.has_ended
+    assert not Path("/proc", (tmp_path / "pid").read_text()).exists()

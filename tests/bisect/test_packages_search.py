@@ -37,14 +37,16 @@ class FakeRunner:
             reason="gone" if gone else "",
         )
 
-    def run(self, candidates, runs):
-        for candidate, run in zip(candidates, runs, strict=True):
-            self.requests[candidate] = self.request
-            conclusion = self.judge(self.mixes[candidate], self.request)
-            yield Finding(observation=Observation(candidate=candidate, conclusion=conclusion, outcome="x", run=run))
+    def start(self, candidate, run):
+        self.requests[candidate] = self.request
+        conclusion = self.judge(self.mixes[candidate], self.request)
+        self.seen = Observation(candidate=candidate, conclusion=conclusion, outcome="x", run=run)
 
-    def recover(self, *_):
-        return None
+    def take(self):
+        return Finding(observation=self.seen)
+
+    def resume(self, *_):
+        return False
 
 
 @pytest.fixture
