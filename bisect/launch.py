@@ -6,6 +6,8 @@ This machine is the launcher that needs nothing; `slurm.SlurmLauncher` is the ot
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections.abc import Callable, Mapping  # noqa: TC003  (in a dataclass's fields)
 from contextlib import closing
@@ -79,6 +81,15 @@ class Task:
     directory: Path
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """A machine that runs happen on, and the name its results go by."""
+
+    machine: Machine
+    cpus: int
+    node: str
+
+
 @dataclass(slots=True)
 class Stop:
     """Tells whoever makes a run to leave it; `for_good` when nobody will ask for it again."""
@@ -120,7 +131,7 @@ class Launcher(Protocol):
     def avoid(self, nodes: Iterable[str]) -> None:
         """Give these nodes no more runs."""
 
-    def machine(self) -> Machine:
+    def host(self) -> Host:
         """What the machines are that runs happen on."""
 
 
@@ -156,9 +167,9 @@ class LocalLauncher:
     def avoid(self, nodes: Iterable[str]) -> None:
         """There is no other node."""
 
-    def machine(self) -> Machine:
+    def host(self) -> Host:
         """This machine."""
-        return machine.ask()
+        return Host(machine=machine.ask(), cpus=os.cpu_count() or 1, node=platform.node())
 
 
 def ended(directories: Sequence[Path]) -> tuple[RunRecord, ...]:

@@ -25,6 +25,7 @@ def cell_run(
     order: int,
     at: str,
     seconds: float,
+    node: str = "",
 ) -> CellRun:
     """The run as a line of the journal: outcome and evidence, figures, step times, what it said of itself."""
     process = result.process if result is not None else None
@@ -46,7 +47,7 @@ def cell_run(
         recompiles=process.recompiles if process is not None else 0,
         dense_calls=process.dense_calls if process is not None else 0,
         warmup_steps=speed.warmup_steps if speed is not None else 0,
-        facts=_facts(result) if result is not None else (),
+        facts=(*(_facts(result) if result is not None else ()), *((("node", node),) if node else ())),
         evidence=found.evidence,
         advice=found.advice,
         traces=tuple(_trace(thread) for thread in drafters if thread.step_times_s),

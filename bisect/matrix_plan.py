@@ -6,8 +6,6 @@ Asks the index only for environments that have no lock yet; downloads nothing.
 from __future__ import annotations
 
 import hashlib
-import os
-import platform
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -67,8 +65,8 @@ class Prepared:
         return {name: room.build_s for name, room in self.rooms.items() if room.needs is not None}
 
 
-def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str) -> CellKey:
-    """What all cells on this machine share."""
+def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cpus: int) -> CellKey:
+    """What all cells on one machine, or on the like nodes of a cluster, share."""
     names = [gpu.name for gpu in here.gpus]
     gpus = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
     return CellKey(
@@ -77,8 +75,8 @@ def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str) ->
         gpu=gpus or "none",
         driver=here.driver,
         benchmark=benchmark,
-        platform=f"{sys.platform}-{here.architecture} {os.cpu_count()} CPUs",
-        node=node or platform.node(),
+        platform=f"{sys.platform}-{here.architecture} {cpus} CPUs",
+        node=node,
     )
 
 

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .matrix import CellRun, with_run
 from .matrix_state import Assessment, View, assess, runs_wanted
+from .model import OutcomeName
 from .recommend import leading
 
 if TYPE_CHECKING:
@@ -70,6 +72,21 @@ def next_choice(
 
     best = max(_decisive(view, waiting, current=current) or waiting, key=value_per_second)
     return Choice(cell=best.cell, reason=_reason(best))
+
+
+def with_pending(cells: Sequence[Cell], pending: Sequence[tuple[str, int]], *, session: str) -> tuple[Cell, ...]:
+    """The cells as they will be if every run under way ends like the last telling one of its cell, or else well.
+
+    `pending`: (digest of the cell, order in the session) of each run under way.
+    """
+    imagined = tuple(cells)
+    for digest, order in pending:
+        cell = next(cell for cell in imagined if cell.key.digest == digest)
+        outcome = cell.telling[-1].outcome if cell.telling else OutcomeName.OK.value
+        seconds = expected_seconds(cell, imagined)
+        run = CellRun(cell=digest, run="", outcome=outcome, session=session, order=order, seconds=seconds)
+        imagined = with_run(imagined, run)
+    return imagined
 
 
 def _decisive(view: View, waiting: Sequence[Assessment], *, current: str) -> list[Assessment]:

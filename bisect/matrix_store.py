@@ -1,6 +1,6 @@
 """The matrix directory: a journal of finished runs, the runs themselves, the reports.
 
-DIR/journal.jsonl   one line a finished run, with its whole key; what a killed matrix goes on from
+DIR/journal.jsonl   one line a run started, one a run finished with its whole key; a killed matrix goes on from it
 DIR/axes.toml       the axes as asked for
 DIR/runs/           one directory a run: the evidence behind every number
 DIR/matrix.*        the reports: html, md, txt, json, xml (JUnit)
@@ -9,8 +9,10 @@ DIR/matrix.*        the reports: html, md, txt, json, xml (JUnit)
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
@@ -25,8 +27,7 @@ from .matrix_report import HazardAnswer
 from .matrix_text import markdown, terminal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from .matrix_report import Report
 
@@ -44,14 +45,25 @@ class HazardRun:
     answers: tuple[HazardAnswer, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """A run of a cell that was started: where it is, and its place in its session."""
+
+    cell: str
+    run: str
+    session: str
+    order: int
+
+
 class MatrixDirectory:
-    """The one writer of a matrix directory; opening it takes a lock that ends with the process."""
+    """The one writer of a matrix directory; opening it takes a lock that ends with the process. Thread-safe."""
 
     def __init__(self, path: Path) -> None:
         journal = path / FILE_NAME
         if not journal.exists():
             make_run_directory(path)
         self.path = path
+        self._number = 0
         self._lock = FileLock(path / ".lock")
         try:
             self._lock.acquire(timeout=0)
@@ -64,6 +76,8 @@ class MatrixDirectory:
         source = str(journal)
         self._ran = [parse_run_entry(entry, source) for entry in self._journal.contents.of("ran")]
         self._hazards = [_hazard_run(entry) for entry in self._journal.contents.of("hazards")]
+        self._begun = [Begun(**_without_event(entry)) for entry in self._journal.contents.of("started")]
+        self._writing = threading.Lock()
         self._controls = {tuple(entry["of"]): str(entry["verdict"]) for entry in self._journal.contents.of("control")}
 
     def close(self) -> None:
@@ -105,11 +119,28 @@ class MatrixDirectory:
         return tuple(self._hazards)
 
     def new_run(self, name: str) -> Path:
-        """A directory that no run has used: `runs/0007-cu130-lock-cold`."""
+        """A directory that no run has used or was promised: `runs/0007-cu130-lock-cold`."""
         runs = self.path / "runs"
         runs.mkdir(exist_ok=True)
-        used = [int(entry.name[:4]) for entry in runs.iterdir() if entry.name[:4].isdigit()]
-        return runs / f"{max(used, default=0) + 1:04d}-{re.sub(r'[^A-Za-z0-9._+=-]', '_', name)}"
+        with self._writing:
+            names = [entry.name for entry in runs.iterdir()] + [Path(begun.run).name for begun in self._begun]
+            used = [int(entry[:4]) for entry in names if entry[:4].isdigit()]
+            self._number = max([self._number, *used]) + 1
+            return runs / f"{self._number:04d}-{re.sub(r'[^A-Za-z0-9._+=-]', '_', name)}"
+
+    def unfinished(self) -> tuple[Begun, ...]:
+        """Runs that were started and of which nothing was written down."""
+        finished = {run.run for _, run in self._ran}
+        return tuple(begun for begun in self._begun if begun.run not in finished)
+
+    def add_started(self, begun: Begun) -> None:
+        """Write down that a run is about to be started."""
+        self._append("started", **asdict(begun))
+        self._begun.append(begun)
+
+    def _append(self, event: str, **fields: object) -> None:
+        with self._writing:
+            self._journal.append(event, **fields)
 
     def relative(self, run: Path) -> str:
         """A run directory as the reports name it."""
@@ -117,12 +148,12 @@ class MatrixDirectory:
 
     def add_run(self, key: CellKey, run: CellRun) -> None:
         """Write one finished run down; durable on return."""
-        self._journal.append("ran", key=asdict(key), run=asdict(run))
+        self._append("ran", key=asdict(key), run=asdict(run))
         self._ran.append((key, run))
 
     def add_hazards(self, run: HazardRun) -> None:
         """Write the answers of the hazard probes down."""
-        self._journal.append("hazards", **asdict(run))
+        self._append("hazards", **asdict(run))
         self._hazards.append(run)
 
     def control(self, key: CellKey) -> str | None:
@@ -131,7 +162,7 @@ class MatrixDirectory:
 
     def add_control(self, key: CellKey, *, run: str, verdict: str) -> None:
         """Write down what the run with one thread did."""
-        self._journal.append("control", of=_control_of(key), run=run, verdict=verdict)
+        self._append("control", of=_control_of(key), run=run, verdict=verdict)
         self._controls[_control_of(key)] = verdict
 
     def keep_axes(self, text: str) -> None:
@@ -148,6 +179,10 @@ class MatrixDirectory:
             ("matrix.html", page),
         ):
             write_atomically(self.path / name, text)
+
+
+def _without_event(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "event"}
 
 
 def _control_of(key: CellKey) -> tuple[str, ...]:

@@ -37,6 +37,11 @@ class Pool(Generic[T]):
         thread.start()
 
     @property
+    def num_runs(self) -> int:
+        """Runs started and neither taken nor left."""
+        return len(self._runs)
+
+    @property
     def has_ended(self) -> bool:
         """Whether `take` would not wait."""
         return not self._ended.empty()

@@ -11,6 +11,7 @@ killed parent) until the job has its number, and a job whose number was not writ
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -30,15 +31,13 @@ from envs import process
 from envs.errors import CannotBuildError, CannotRunError
 
 from .files import write_atomically
-from .launch import JobLostError, Launcher, Ready, Recipe, Task, ended
+from .launch import Host, JobLostError, Launcher, Ready, Recipe, Task, ended
 from .slurm_job import REFUSED
 from .slurm_profile import Profile, job_parameters
 from .slurm_queue import Job, Queue, hint_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-
-    from envs.backend import Machine
 
     from .launch import Stop
     from .probe import RunRecord
@@ -92,7 +91,8 @@ class SlurmLauncher(Launcher):
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         slim = [Task(built=_ready(task), request=task.request, directory=task.directory.absolute()) for task in tasks]
         (self.folder / f"{directories[0].name}.task").write_bytes(pickle.dumps(slim))
-        return self._wait(directories, self._submit(directories[0]), stop)
+        job = self._submit(directories[0], str(self.folder / f"{directories[0].name}.task"))
+        return self._wait(directories, job, stop)
 
     def resume(self, directories: Sequence[Path], stop: Stop) -> tuple[RunRecord, ...]:
         """Wait for a job submitted by a process that was killed."""
@@ -116,12 +116,26 @@ class SlurmLauncher(Launcher):
                 self.say(f"node {node} fails everything: it gets no more jobs")
         self._avoided = wanted
 
-    def machine(self) -> Machine:
-        """Ask a node, in a job: what the cluster has, this login node may not have."""
-        raise NotImplementedError
+    def host(self) -> Host:
+        """Ask a node, in a job: what the cluster has, this one may not have. All nodes are taken to be like it."""
+        folder = self.folder.parent / ".slurm"
+        shutil.rmtree(folder, ignore_errors=True)
+        asking = dataclasses.replace(self, folder=folder)
+        answer = asking.ask(folder / "host.pickle")
+        return Host(machine=answer.machine, cpus=answer.cpus, node=f"slurm {self.profile.partition}".strip())
 
-    def _submit(self, directory: Path) -> str:
-        task = self.folder / f"{directory.name}.task"
+    def ask(self, answer: Path) -> Host:
+        """What the node of a job says of itself, through the file `answer`."""
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        job = self._submit(answer, "--host", str(answer))
+        watched = _Watched(run=answer.name, number=job)
+        while not answer.exists():
+            self._look(watched)
+            time.sleep(POLL_S)
+        return pickle.loads(answer.read_bytes())  # type: ignore[no-any-return]  # noqa: S301  (our own job wrote it)
+
+    def _submit(self, directory: Path, *arguments: str) -> str:
+        """The number of a new job that runs `slurm_job` with the arguments, under the name of the directory."""
         executor = _Sbatch(folder=self.folder / "logs", python=shlex.quote(sys.executable))
         executor.lock = str(self.folder / ".submitting")
         executor.update_parameters(
@@ -133,7 +147,7 @@ class SlurmLauncher(Launcher):
                 exclusive=self.exclusive,
             )
         )
-        command = shlex.join([sys.executable, "-m", "bisect.slurm_job", str(task)])
+        command = shlex.join([sys.executable, "-m", "bisect.slurm_job", *arguments])
         try:
             job = str(executor._submit_command(command).job_id)  # noqa: SLF001  (what it pickles, a kill would lose)
         except (submitit.core.utils.FailedJobError, FileNotFoundError) as error:
@@ -193,10 +207,14 @@ class SlurmLauncher(Launcher):
             if stop.event.is_set():
                 raise KeyboardInterrupt
             _raise_if_refused(directories)
-            jobs = self.queue.jobs()
-            if jobs is not None:
-                self._follow(watched, next((job for job in jobs if job.id == number), None))
+            self._look(watched)
             stop.event.wait(POLL_S)
+
+    def _look(self, watched: _Watched) -> None:
+        """Ask the queue where the job is; no answer is not an answer."""
+        jobs = self.queue.jobs()
+        if jobs is not None:
+            self._follow(watched, next((job for job in jobs if job.id == watched.number), None))
 
     def _follow(self, watched: _Watched, job: Job | None) -> None:
         """Take in where a job is: tell why it waits, give it up when it is gone or waits for ever."""

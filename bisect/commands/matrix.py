@@ -14,27 +14,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import machine, settings, spec
+from envs import settings, spec
 from envs.errors import InterruptedRunError, UsageError
 
 from ..html import matrix_page
 from ..journal import FILE_NAME
+from ..launch import PLACES, LocalLauncher, launcher_on
 from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
+from ..matrix_cell import CellRuns
 from ..matrix_compare import compare
 from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
+from ..matrix_hands import Hands, LaunchingHands
 from ..matrix_json import parse_report, report_json
 from ..matrix_plan import Prepared, prepare, template
 from ..matrix_report import HazardAnswer, Origin, Report, make_report
-from ..matrix_run import LocalHands, MatrixRun
+from ..matrix_run import MatrixRun
 from ..matrix_schedule import Plan, plan
 from ..matrix_store import MatrixDirectory
 from ..matrix_text import plan_text, terminal
 from ..probe import code_digest, without_credentials
 from ..recommend import Advice
 from ..search_report import report_of
+from .search_options import add_environment_options
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from ..matrix import Cell
     from ..matrix_state import View
@@ -60,8 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", metavar="NAME", default="", help="name of this machine in the results")
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds without a sign of life")
     parser.add_argument("--dry-run", action="store_true", help="show the cells, what it would cost, and stop")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (--on slurm)")
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
-    settings.add_arguments(parser)
+    add_environment_options(parser, places=PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,41 +84,58 @@ class Request:
     searches: tuple[SearchReport, ...]
     node: str
     patience_s: float
+    on: str
+    slurm_profile: str
+    workers: int
     command: str
 
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Plan, run, report."""
     request = _request(args)
-    here = machine.ask()
-    common = template(request.axes, here, benchmark=code_digest(WORKLOAD), node=request.node)
-    prepared = prepare(request.axes, request.settings, here=here, common=common)
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
+    launcher = launcher_on(
+        request.on, profile=request.slurm_profile, directory=request.directory, say=say, exclusive=True
+    )
+    host = LocalLauncher().host() if args.dry_run else launcher.host()
+    common = template(
+        request.axes, host.machine, benchmark=code_digest(WORKLOAD), node=request.node or host.node, cpus=host.cpus
+    )
+    prepared = prepare(request.axes, request.settings, here=host.machine, common=common)
     estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s)
     if args.dry_run:
         report = _report(request, prepared, prepared.cells, ())
         print(report_json(report) if args.json else _plan_text(request, prepared, estimate), file=stdout)
         return 0
     print(_plan_text(request, prepared, estimate), file=stderr)
-    report = _run(request, prepared, stderr=stderr)
+    hands = LaunchingHands(settings=request.settings, launcher=launcher, say=say)
+    report = _run(request, prepared, hands, say)
+    print(f"reports: {request.directory}/matrix.html, .md, .json, .xml", file=stderr)
     print(report_json(report) if args.json else terminal(report), file=stdout, end="")
     return _exit_code(request, report, stderr=stderr)
 
 
-def _run(request: Request, prepared: Prepared, *, stderr: IO[str]) -> Report:
+def _run(request: Request, prepared: Prepared, hands: Hands, say: Callable[[str], None]) -> Report:
     directory = MatrixDirectory(request.directory)
     directory.keep_axes(request.axes_text)
-
-    def say(line: str) -> None:
-        print(line, file=stderr, flush=True)
-
     running = MatrixRun(
         axes=request.axes,
         prepared=prepared,
-        hands=LocalHands(settings=request.settings, say=say),
+        runs=CellRuns(
+            axes=request.axes,
+            prepared=prepared,
+            hands=hands,
+            directory=directory,
+            say=say,
+            patience_s=request.patience_s,
+        ),
         directory=directory,
         budget=request.budget,
         say=say,
-        patience_s=request.patience_s,
+        workers=request.workers,
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -126,9 +149,7 @@ def _run(request: Request, prepared: Prepared, *, stderr: IO[str]) -> Report:
     finally:
         signal.signal(signal.SIGTERM, previous)
         directory.close()
-    report = _write(request, prepared, running, directory)
-    print(f"reports: {request.directory}/matrix.html, .md, .json, .xml", file=stderr)
-    return report
+    return _write(request, prepared, running, directory)
 
 
 def _interrupt(_number: int, _frame: object) -> None:
@@ -194,6 +215,11 @@ def _plan_text(request: Request, prepared: Prepared, estimate: Plan) -> str:
 
 
 def _request(args: argparse.Namespace) -> Request:
+    if args.workers < 1 or (args.workers > 1 and args.on == "local"):
+        raise UsageError(
+            f"--workers {args.workers}: at least one, and throughput is never measured beside another run here",
+            hint="leave --workers out, or use --on slurm, where each run has a node of its own",
+        )
     directory = Path(args.out)
     if directory.exists() and not directory.is_dir():
         raise UsageError(f"--out {directory} is not a directory", hint="give one that is new, or a matrix directory")
@@ -210,6 +236,9 @@ def _request(args: argparse.Namespace) -> Request:
         searches=tuple(report_of(Path(path)) for path in args.search),
         node=args.node,
         patience_s=args.timeout,
+        on=args.on,
+        slurm_profile=args.slurm_profile or "",
+        workers=args.workers,
         command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
     )
 

@@ -13,6 +13,7 @@ from envs.errors import UsageError
 
 from ..candidates import parse_endpoint
 from ..judge import Question
+from ..launch import PLACES
 from ..model import Outcome
 from ..probe import RunKind, RunRequest, without_credentials
 
@@ -52,6 +53,9 @@ def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence
     """Where environments come from, where they are kept, and where runs happen."""
     settings.add_arguments(parser)
     parser.add_argument("--on", choices=list(places), default="local", help="who runs it (default: local)")
+    if "slurm" in places:
+        told = "TOML: partition, account, time_min, pending_min, gpus, cpus, exclude, setup, extra, store, grace_s"
+        parser.add_argument("--slurm-profile", metavar="FILE", help=told)
 
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
@@ -86,8 +90,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--out", metavar="DIR", help="run directory; the same one again goes on")
     output.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
     output.add_argument("--torch-repo", metavar="DIR", help="a clone of pytorch: list the commits that matter")
-    add_environment_options(parser, places=("local", "slurm"))
-    parser.add_argument("--slurm-profile", metavar="FILE", help="TOML: partition, account, time_min, gpus, cpus, ...")
+    add_environment_options(parser, places=PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

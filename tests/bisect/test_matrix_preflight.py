@@ -133,7 +133,7 @@ def test_the_machine_is_part_of_every_key():
     """Results of an H200 node would answer for an H100 node."""
     axes = matrix_plan.Axes(builds=("cu130",), profile="gpu1", arguments=("--steps", "20"))
 
-    common = matrix_plan.template(axes, machine(driver="580.1", gpus=(H200, H200)), benchmark="b", node="n7")
+    common = matrix_plan.template(axes, machine(driver="580.1", gpus=(H200, H200)), benchmark="b", node="n7", cpus=2)
 
     assert common.gpu == "2x NVIDIA H200"
     assert common.driver == "580.1"

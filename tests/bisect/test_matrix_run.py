@@ -7,6 +7,7 @@ import json
 from bisect.html import matrix_page
 from bisect.matrix import Cell, CellKey, State
 from bisect.matrix_axes import Axes, Budget, parse_budget, span
+from bisect.matrix_cell import CellRuns
 from bisect.matrix_plan import Prepared, Room
 from bisect.matrix_report import Origin, make_report
 from bisect.matrix_run import MatrixRun
@@ -57,7 +58,10 @@ class FakeHands:
             raise CannotBuildError("no wheel", hint="take another", outcome="not_published")
         return Built(name=definition.name)
 
-    def run(self, environment, request, directory):
+    def began(self, _directory):
+        return False
+
+    def run(self, environment, request, directory, _stop):
         directory.mkdir(parents=True)
         (directory / "record.json").write_text('{"variables": {}}')
         (directory / "log.txt").write_text("")
@@ -124,7 +128,14 @@ def start(path, hands, *, axes=AXES, budget=None, session="s1"):
     running = MatrixRun(
         axes=axes,
         prepared=prepared(axes),
-        hands=hands,
+        runs=CellRuns(
+            axes=axes,
+            prepared=prepared(axes),
+            hands=hands,
+            directory=directory,
+            say=lambda _line: None,
+            patience_s=300.0,
+        ),
         directory=directory,
         budget=budget or Budget(),
         say=lambda _line: None,
