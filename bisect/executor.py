@@ -100,10 +100,11 @@ class ProbeRunner:
         return finding
 
     def cancel(self, run: str) -> None:
-        """End a run for good, wherever it is."""
-        self._under_way.pop(run, None)
-        self._pool.leave(run)
-        self.launcher.drop(self.directory / self._names(run)[0])
+        """End a run for good, wherever it is: one of this process, or one that a killed process had cancelled."""
+        if self._under_way.pop(run, None):
+            self._pool.leave(run)
+        else:
+            self.launcher.drop(self.directory / self._names(run)[0])
 
     def avoid(self, nodes: Iterable[str]) -> None:
         """Give these nodes no more runs."""

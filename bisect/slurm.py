@@ -106,7 +106,7 @@ class SlurmLauncher(Launcher):
         """Cancel the run's job."""
         job = self._known_job(directory)
         if job:
-            process.capture(["scancel", "--quiet", job], cwd=Path.cwd(), env=dict(os.environ))
+            _scancel(job)
 
     def avoid(self, nodes: Iterable[str]) -> None:
         """Exclude these nodes from jobs submitted from now on."""
@@ -205,6 +205,8 @@ class SlurmLauncher(Launcher):
                 self._moved_at = time.monotonic()
                 return records
             if stop.event.is_set():
+                if stop.for_good:
+                    _scancel(number)
                 raise KeyboardInterrupt
             _raise_if_refused(directories)
             self._look(watched)
@@ -269,6 +271,10 @@ def _lost(watched: _Watched) -> JobLostError:
 def _ready(task: Task) -> Ready | Recipe:
     """The environment without what only this process needs of it."""
     return task.built if isinstance(task.built, Recipe) else Ready.of(task.built)
+
+
+def _scancel(job: str) -> None:
+    process.capture(["scancel", "--quiet", job], cwd=Path.cwd(), env=dict(os.environ))
 
 
 def _raise_if_refused(directories: Sequence[Path]) -> None:

@@ -10,28 +10,31 @@ import json
 import os
 import re
 import shlex
+import shutil
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from envs import cache, settings, spec
-from envs.build import build
+from envs.build import Built, build
 from envs.errors import UsageError
 from envs.resolve import newest
 
 from ..files import make_run_directory
 from ..judge import classify_train, control_verdict, train_result
+from ..launch import PLACES, Recipe, Task, launcher_on
 from ..model import OutcomeName
-from ..probe import RunKind, RunRecord, RunRequest, run_once
+from ..probe import RunKind, RunRecord, RunRequest
 from ..progress import follow
+from ..run_all import run_all
 from ..train_report import JudgedRun, TrainAnswer, as_json, render
 from .search_options import add_environment_options, compiles_native_code, default_run_directory
 
 if TYPE_CHECKING:
     import argparse
 
-    from envs.build import Built
-
+    from ..launch import Launcher
     from ..probe import Environment
 
 MACHINE_CANNOT = {
@@ -68,8 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-control", action="store_true", help="skip the run with one drafter thread")
     parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds without a sign of life")
     parser.add_argument("--out", metavar="DIR", help="run directory (default: runs/<time>-train-ENV)")
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (--on slurm)")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
-    add_environment_options(parser)
+    add_environment_options(parser, places=PLACES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,24 +91,24 @@ class Request:
     timeout_s: float
     directory: Path
     reproduce: str
+    on: str = "local"
+    slurm_profile: str = ""
+    workers: int = 1
+    needs_compiler: bool = False
 
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Build, run, judge, report."""
     request = _request(args)
+    launcher = _launcher(request, stderr)
     make_run_directory(request.directory)
     try:
-        built = build(
-            request.definition,
-            request.settings,
-            report=lambda line: print(line, file=stderr, flush=True),
-            require_compiler=compiles_native_code(args),
-        )
+        built = _built(request, request.definition, launcher, stderr)
+        request = replace(request, cache=_unpacked(request, built))
     except BaseException:
-        request.directory.rmdir()
+        shutil.rmtree(request.directory)
         raise
-    request = replace(request, cache=_unpacked(request, built))
-    answer = train(request, built, stderr=stderr)
+    answer = train(request, built, launcher, stderr=stderr)
     text = json.dumps(as_json(answer), indent=1)
     (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")
     (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
@@ -120,23 +124,28 @@ def exit_code(answer: TrainAnswer) -> int:
     return 4 if outcome is OutcomeName.UNKNOWN else 0
 
 
-def train(request: Request, built: Environment, *, stderr: IO[str]) -> TrainAnswer:
+def train(request: Request, built: Environment | Recipe, launcher: Launcher, *, stderr: IO[str]) -> TrainAnswer:
     """Make every run in the built environment and judge them with the control beside them."""
     ask = RunRequest(
         kind=RunKind.TRAIN,
         arguments=_with_threads(request, request.threads),
         timeout_s=request.timeout_s,
-        cache=_filled_cache(request, built, stderr=stderr),
+        cache=_filled_cache(request, built, launcher, stderr),
     )
-    records = [_run(f"run-{number:04d}", built, ask, request, stderr=stderr) for number in range(1, request.repeat + 1)]
-    control, verdict = None, ""
+    asked = {f"run-{number:04d}": ask for number in range(1, request.repeat + 1)}
     if request.control and request.threads != 1:
-        alone = replace(ask, arguments=_with_threads(request, 1))
-        record = _run("control", built, alone, request, stderr=stderr)
+        asked["control"] = replace(ask, arguments=_with_threads(request, 1))
+    tasks = [
+        Task(built=built, request=asked_for, directory=request.directory / name) for name, asked_for in asked.items()
+    ]
+    records = run_all(tasks, launcher, workers=request.workers, check=_refuse_refused)
+    control, verdict = None, ""
+    if "control" in records:
+        record = records.pop("control")
         control, verdict = _judged(record, threads=1, control=""), control_verdict(record)
     return TrainAnswer(
         environment=request.definition.name,
-        runs=tuple(_judged(record, threads=request.threads, control=verdict) for record in records),
+        runs=tuple(_judged(record, threads=request.threads, control=verdict) for record in records.values()),
         control=control,
         directory=str(request.directory),
         reproduce=request.reproduce,
@@ -144,18 +153,39 @@ def train(request: Request, built: Environment, *, stderr: IO[str]) -> TrainAnsw
     )
 
 
-def _run(name: str, built: Environment, ask: RunRequest, request: Request, *, stderr: IO[str]) -> RunRecord:
-    progress = follow(name, stderr)
-    try:
-        record = run_once(built, ask, request.directory / name, on_progress=progress)
-    finally:
-        progress.close()
+def _launcher(request: Request, stderr: IO[str]) -> Launcher:
+    return launcher_on(
+        request.on,
+        profile=request.slurm_profile,
+        directory=request.directory,
+        say=lambda line: print(line, file=stderr, flush=True),
+        watch=partial(follow, stream=stderr),
+        exclusive=True,
+    )
+
+
+def _built(request: Request, definition: spec.Definition, launcher: Launcher, stderr: IO[str]) -> Environment | Recipe:
+    """The environment, or how a node makes it where nodes build for themselves."""
+    if launcher.node_store is not None:
+        return Recipe(
+            definition=definition,
+            settings=replace(request.settings, store=launcher.node_store),
+            needs_compiler=request.needs_compiler,
+        )
+    return build(
+        definition,
+        request.settings,
+        report=lambda line: print(line, file=stderr, flush=True),
+        require_compiler=request.needs_compiler,
+    )
+
+
+def _refuse_refused(record: RunRecord) -> None:
     result = train_result(record)
     if record.returncode == REFUSED and (result is None or result.workaround.refusal):
         raise UsageError(
             f"the benchmark refused the request: {record.log().strip()}", hint="see `python -m bisect train --help`"
         )
-    return record
 
 
 def _judged(record: RunRecord, *, threads: int | None, control: str) -> JudgedRun:
@@ -171,17 +201,19 @@ def _judged(record: RunRecord, *, threads: int | None, control: str) -> JudgedRu
     )
 
 
-def _unpacked(request: Request, built: Built) -> str:
+def _unpacked(request: Request, built: Environment | Recipe) -> str:
     """`from=FILE`, an archive of `python -m envs cache save`, becomes the directory it was unpacked to."""
     archive = Path(request.cache.removeprefix("from="))
     if not request.cache.startswith("from=") or not archive.is_file() or not archive.name.endswith(cache.SUFFIX):
         return request.cache
+    if not isinstance(built, Built):
+        raise UsageError("--cache from=ARCHIVE needs an environment built here, not on the nodes", hint="see `store`")
     target = request.directory / "restored-cache"
     cache.restore(archive, target, built.fingerprint)
     return f"{UNPACKED}{target}"
 
 
-def _filled_cache(request: Request, built: Environment, *, stderr: IO[str]) -> Path | None:
+def _filled_cache(request: Request, built: Environment | Recipe, launcher: Launcher, stderr: IO[str]) -> Path | None:
     """The compile caches of a run made for them first, in this environment or in another one."""
     if request.cache == "cold":
         return None
@@ -189,10 +221,10 @@ def _filled_cache(request: Request, built: Environment, *, stderr: IO[str]) -> P
         return Path(request.cache.removeprefix(UNPACKED))
     source = built
     if request.cache != "warm":
-        other = spec.load(request.cache.removeprefix("from="))
-        source = build(other, request.settings, report=lambda line: print(line, file=stderr, flush=True))
+        source = _built(request, spec.load(request.cache.removeprefix("from=")), launcher, stderr)
     ask = RunRequest(kind=RunKind.TRAIN, arguments=_with_threads(request, request.threads), timeout_s=request.timeout_s)
-    return _run("fill-cache", source, ask, request, stderr=stderr).directory / "caches"
+    task = Task(built=source, request=ask, directory=request.directory / "fill-cache")
+    return run_all([task], launcher, workers=1, check=_refuse_refused)["fill-cache"].directory / "caches"
 
 
 def _with_threads(request: Request, threads: int | None) -> tuple[str, ...]:
@@ -205,6 +237,11 @@ def _request(args: argparse.Namespace) -> Request:
     for name in ("repeat", "threads", "steps"):
         if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")
+    if args.workers < 1 or (args.workers > 1 and args.on == "local"):
+        raise UsageError(
+            f"--workers {args.workers}: at least one, and throughput is never measured beside another run here",
+            hint="leave --workers out, or use --on slurm, where each run has a node of its own",
+        )
     here = settings.from_arguments(args, os.environ)
     definition = _dated(spec.load(args.env), here, args.date)
     return Request(
@@ -219,6 +256,10 @@ def _request(args: argparse.Namespace) -> Request:
         timeout_s=args.timeout,
         directory=Path(args.out) if args.out else default_run_directory(f"train-{definition.name}"),
         reproduce=_command_line(args),
+        on=args.on,
+        slurm_profile=args.slurm_profile or "",
+        workers=args.workers,
+        needs_compiler=compiles_native_code(args),
     )
 
 
@@ -257,8 +298,11 @@ def _command_line(args: argparse.Namespace) -> str:
         ("wheelhouse", None),
         ("backend", None),
         ("date", ""),
+        ("on", "local"),
+        ("slurm_profile", None),
+        ("workers", 1),
     ):
         if getattr(args, name) != default:
-            words += [f"--{name}", str(getattr(args, name))]
+            words += [f"--{name.replace('_', '-')}", str(getattr(args, name))]
     words += ["--no-control"] if args.no_control else []
     return shlex.join([*words, *(["--", *args.rest] if args.rest else [])])

@@ -7,6 +7,7 @@ import shlex
 from bisect.classify import Classification
 from bisect.cli import split_rest
 from bisect.commands import train as command
+from bisect.launch import LocalLauncher
 from bisect.model import Outcome, OutcomeName
 from bisect.result import parse_train
 from bisect.train_report import JudgedRun, TrainAnswer, as_json, count_line, duration, render, verdict
@@ -143,7 +144,7 @@ def request(tmp_path, **fields):
 def test_a_race_is_told_from_the_control(tmp_path):
     """Fails with three threads, passes with one: that, and only that, is a race."""
     built = fake_environment(tmp_path, RACE)
-    found = command.train(request(tmp_path, repeat=2), built, stderr=io.StringIO())
+    found = command.train(request(tmp_path, repeat=2), built, LocalLauncher(), stderr=io.StringIO())
 
     assert [run.classification.outcome.name for run in found.runs] == [OutcomeName.FX_FLAG_RACE] * 2
     assert found.control.completed
@@ -157,7 +158,7 @@ def test_a_warm_cache_comes_from_a_run_made_for_it(tmp_path):
     body = CLEAN + "\nd = os.environ['TORCHINDUCTOR_CACHE_DIR']\nos.makedirs(d, exist_ok=True)\n"
     body += "print(os.listdir(d))\nopen(d + '/graph', 'w').close()"
     built = fake_environment(tmp_path, body)
-    found = command.train(request(tmp_path, cache="warm", control=False), built, stderr=io.StringIO())
+    found = command.train(request(tmp_path, cache="warm", control=False), built, LocalLauncher(), stderr=io.StringIO())
 
     assert found.control is None
     assert (tmp_path / "out" / "fill-cache" / "log.txt").read_text() == "[]\n"
@@ -170,7 +171,7 @@ def test_a_refused_profile_is_a_usage_error_with_the_benchmarks_reason(tmp_path)
     built = fake_environment(tmp_path, "print('node8 needs 8 GPUs, 0 are here'); sys.exit(2)")
 
     with pytest.raises(UsageError, match="node8 needs 8 GPUs, 0 are here"):
-        command.train(request(tmp_path), built, stderr=io.StringIO())
+        command.train(request(tmp_path), built, LocalLauncher(), stderr=io.StringIO())
 
 
 def parse(*words):
