@@ -104,7 +104,7 @@ class ProbeRunner:
         if self._under_way.pop(run, None):
             self._pool.leave(run)
         else:
-            self.launcher.drop(self.directory / self._names(run)[0])
+            self.launcher.drop(self.directory / run)
 
     def avoid(self, nodes: Iterable[str]) -> None:
         """Give these nodes no more runs."""

@@ -19,6 +19,7 @@ import pickle
 import shlex
 import shutil
 import sys
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -78,6 +79,7 @@ class SlurmLauncher(Launcher):
     exclusive: bool = False
     queue: Queue = field(default_factory=Queue)
     _avoided: tuple[str, ...] = ()
+    _submitting: threading.Lock = field(default_factory=threading.Lock)
     _moved_at: float = field(default_factory=time.monotonic)
 
     @property
@@ -88,19 +90,20 @@ class SlurmLauncher(Launcher):
     def run(self, tasks: Sequence[Task], stop: Stop) -> tuple[RunRecord, ...]:
         """Submit one job for the tasks and wait for its records."""
         directories = [task.directory for task in tasks]
+        first = _first(directories)
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         slim = [Task(built=_ready(task), request=task.request, directory=task.directory.absolute()) for task in tasks]
-        (self.folder / f"{directories[0].name}.task").write_bytes(pickle.dumps(slim))
-        job = self._submit(directories[0], str(self.folder / f"{directories[0].name}.task"))
+        (self.folder / f"{first.name}.task").write_bytes(pickle.dumps(slim))
+        job = self._submit(first, str(self.folder / f"{first.name}.task"))
         return self._wait(directories, job, stop)
 
     def resume(self, directories: Sequence[Path], stop: Stop) -> tuple[RunRecord, ...]:
         """Wait for a job submitted by a process that was killed."""
-        return self._wait(directories, self._known_job(directories[0]), stop)
+        return self._wait(directories, self._known_job(_first(directories)), stop)
 
     def began(self, directories: Sequence[Path]) -> bool:
         """Whether the runs ended, or a job of theirs was submitted; waits for an sbatch that is still at it."""
-        return bool(ended(directories)) or self._known_job(directories[0]) != ""
+        return bool(ended(directories)) or self._known_job(_first(directories)) != ""
 
     def drop(self, directory: Path) -> None:
         """Cancel the run's job."""
@@ -149,7 +152,8 @@ class SlurmLauncher(Launcher):
         )
         command = shlex.join([sys.executable, "-m", "bisect.slurm_job", *arguments])
         try:
-            job = str(executor._submit_command(command).job_id)  # noqa: SLF001  (what it pickles, a kill would lose)
+            with self._submitting:  # one sbatch at a time, so that a kill leaves one at most
+                job = str(executor._submit_command(command).job_id)  # noqa: SLF001  (what it pickles, a kill would lose)
         except (submitit.core.utils.FailedJobError, FileNotFoundError) as error:
             raise CannotRunError(
                 f"Slurm does not take the job: {str(error).strip().splitlines()[-1]}",
@@ -193,13 +197,11 @@ class SlurmLauncher(Launcher):
         write_atomically(self.folder / f"{directory.name}.json", json.dumps({"id": job}))
 
     def _job_name(self, directory: Path) -> str:
-        """One name for one run of one search, on the whole cluster."""
-        search = hashlib.sha256(str(self.folder).encode()).hexdigest()[:10]
-        return f"bisect-{search}-{directory.name}"
+        return f"{job_prefix(self.folder)}{directory.name}"
 
     def _wait(self, directories: Sequence[Path], number: str, stop: Stop) -> tuple[RunRecord, ...]:
         """Until the records are there; JobLostError when the job is gone without them."""
-        watched = _Watched(run=directories[0].name, number=number)
+        watched = _Watched(run=_first(directories).name, number=number)
         while True:
             if records := ended(directories):
                 self._moved_at = time.monotonic()
@@ -268,6 +270,11 @@ def _lost(watched: _Watched) -> JobLostError:
     return error
 
 
+def _first(directories: Sequence[Path]) -> Path:
+    """The directory that a job of several runs goes by: `run-0002`, whether or not its baseline runs first."""
+    return min(directories)
+
+
 def _ready(task: Task) -> Ready | Recipe:
     """The environment without what only this process needs of it."""
     return task.built if isinstance(task.built, Recipe) else Ready.of(task.built)
@@ -284,6 +291,11 @@ def _raise_if_refused(directories: Sequence[Path]) -> None:
         except FileNotFoundError:
             continue
         raise CannotBuildError(told["message"], hint=told["hint"], outcome=told["outcome"])
+
+
+def job_prefix(folder: Path) -> str:
+    """What the names of the jobs of one run directory begin with: no other on the whole cluster."""
+    return f"bisect-{hashlib.sha256(str(folder).encode()).hexdigest()[:10]}-"
 
 
 def available() -> None:

@@ -29,7 +29,7 @@ class Profile:
         cpus: CPUs of a job.
         exclude: nodes that get no job.
         setup: shell lines run before the job (module loads).
-        extra: further `#SBATCH` options by name (container options of a plugin).
+        extra: further `#SBATCH` options by name (container options of a plugin); true for one without a value.
         store: directory on a node's own disk where the node builds what it runs; empty: built once, shared.
         grace_s: seconds a job may be gone from the queue before its record is given up: shared file systems show
             files late.
@@ -43,7 +43,7 @@ class Profile:
     cpus: int = 1
     exclude: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
-    extra: tuple[tuple[str, str], ...] = ()
+    extra: tuple[tuple[str, str | int | bool], ...] = ()
     store: str = ""
     grace_s: int = 15
 
@@ -75,7 +75,8 @@ def job_parameters(
     profile: Profile, *, name: str, root: str, avoid: Iterable[str], exclusive: bool
 ) -> dict[str, object]:
     """What submitit writes into the job's script. `root`: this repository, from which the job is run."""
-    extra = dict(profile.extra) | ({"account": profile.account} if profile.account else {})
+    extra = {option: value for option, value in profile.extra if value is not False}
+    extra |= {"account": profile.account} if profile.account else {}
     excluded = [*profile.exclude, *avoid]
     return {
         "job_name": name,

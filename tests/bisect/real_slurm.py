@@ -8,17 +8,14 @@ import socket
 import subprocess
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
 
 CONF = """ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
-AuthInfo=socket={root}/munge.socket
+AuthInfo=socket={root}/munge.socket,cred_expire=5
 CryptoType=crypto/munge
 ProctrackType=proctrack/pgid
 TaskPlugin=task/none
@@ -39,6 +36,9 @@ JobCompLoc={root}/jobs.log
 SchedulerParameters=sched_interval=1,batch_sched_delay=0
 KillWait=2
 NodeName=n[1-3] NodeHostname={host} NodeAddr=127.0.0.1 Port=[{node_ports}] CPUs=2 State=UNKNOWN
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
+PartitionName=urgent Nodes=ALL PriorityTier=10 MaxTime=INFINITE State=UP
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 """
 
@@ -90,7 +90,16 @@ def slurm(root: Path):
         for child in reversed(started):
             child.terminate()
         for child in started:
-            child.wait(timeout=30)
+            _end(child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """A slurmd waits for its jobs, also for ones that hang."""
+    try:
+        child.wait(timeout=15)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
 
 
 def _wait_for(path: Path) -> None:
@@ -123,8 +132,16 @@ def _wait_until_idle(environ, root):
     raise AssertionError("Slurm did not come up: " + (root / "slurmctld.log").read_text()[-2000:])
 
 
-def submissions(root: Path) -> list[dict[str, str]]:
-    """Every job that ended, in Slurm's own words: its accounting file, not ours."""
-    path = root / "jobs.log"
+def jobs_of(environ) -> list[dict[str, str]]:
+    """Every job that ended, in Slurm's own words (its accounting file, not ours), once nothing is under way."""
+    deadline = time.monotonic() + 120
+    while _asked(environ, "squeue", "--noheader"):
+        assert time.monotonic() < deadline, "jobs go on"
+        time.sleep(0.2)
+    path = Path(environ["SLURM_CONF"]).with_name("jobs.log")
     lines = path.read_text().splitlines() if path.exists() else []
     return [dict(part.split("=", 1) for part in line.split() if "=" in part) for line in lines]
+
+
+def _asked(environ, *argv: str) -> str:
+    return subprocess.run(argv, env=environ, check=True, capture_output=True, text=True).stdout.strip()

@@ -47,7 +47,13 @@ class StubBuilder(Builder):
         )
 
 
-def search(directory, *, workers, seconds=0.1, profile=None, decide=next_step, say=print):
+def tell(line):
+    """On stdout, at once."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def search(directory, *, workers, seconds=0.1, profile=None, decide=next_step, say=tell):
     """The verdict and the state."""
     path = directory / "journal.jsonl"
     journal = Journal.open(path) if path.exists() else Journal.create(path, {})
@@ -66,6 +72,7 @@ def search(directory, *, workers, seconds=0.1, profile=None, decide=next_step, s
     whole = Search(
         problem=problem, journal=journal, runner=runner, decide=decide, useless=useless, show=repr, workers=workers
     )
+    say(f"going on: {len(journal.contents.entries)} entries")
     try:
         return whole.run()
     finally:
