@@ -6,7 +6,7 @@ Pure: takes the journal's entries and the step the search ended with. Nothing he
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from math import exp
 from statistics import fmean
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .journal import Contents
+    from .nodes import FaultyNode, NodeDependence
 
 SCHEMA = 1
 EXIT_CODES = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
@@ -77,6 +78,8 @@ class Report:
         journal: path of the journal.
         commits: commits of the range that touch what matters, newest first (with `--torch-repo`).
         lock_diff: how the environments of the two neighbours differ beside torch.
+        faulty: nodes that failed everything; what they ran counts for nothing.
+        dependent: candidates that fail on one node only.
     """
 
     kind: str
@@ -89,11 +92,14 @@ class Report:
     journal: str
     commits: tuple[str, ...] = ()
     lock_diff: tuple[str, ...] = ()
+    faulty: tuple[FaultyNode, ...] = ()
+    dependent: tuple[NodeDependence, ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know beside the verdict."""
-        return (*getattr(self.step, "notes", ()), *same_code(self.rows))
+        nodes = (str(item) for item in (*self.faulty, *self.dependent))
+        return (*getattr(self.step, "notes", ()), *same_code(self.rows), *nodes)
 
     @property
     def runs(self) -> int:
@@ -121,7 +127,7 @@ def rows_of(contents: Contents, step: Step) -> tuple[Row, ...]:
     state = State.replay(contents.entries)
     probability = dict(step.posterior.by_candidate)
     seen: dict[str, list[Observation]] = {}
-    for item in state.observations:
+    for item in state.evidence:
         seen.setdefault(item.candidate, []).append(item)
     reasons = {entry["candidate"]: entry.get("reason", "") for entry in contents.of("observed")}
     return tuple(
@@ -270,6 +276,10 @@ def as_json(report: Report) -> dict[str, Any]:
         "hunted": report.hunted,
         "reason": getattr(step, "reason", ""),
         "notes": list(report.notes),
+        "nodes": {
+            "faulty": [asdict(item) for item in report.faulty],
+            "dependent": [asdict(item) for item in report.dependent],
+        },
         "suspects": list(getattr(step, "suspects", ())),
         "no_change_probability": step.posterior.none,
         "neighbours": {

@@ -20,6 +20,7 @@ from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read
 from .model import Observation, Problem, Wait
+from .nodes import dependent
 from .report import Report, as_json, proof_of, rows_of
 from .report_text import markdown, render
 from .state import State
@@ -37,11 +38,10 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
     contents = read(directory / FILE_NAME)
     if not contents.of("plan"):
         raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
-    plan = contents.of("plan")[-1]
+    plan, state = contents.of("plan")[-1], State.replay(contents.entries)
     if step is None:
         asked = contents.of("asked")[-1]
         problem = problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"])
-        state = State.replay(contents.entries)
         asked_now = engine_of(plan).decide(state.problem(problem), state.evidence)
         assert not isinstance(asked_now, Wait)  # only runs under way are waited for
         step = asked_now
@@ -55,6 +55,8 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
         proof=proof_of(contents, step),
         reproduce=_reproduce(contents, directory),
         journal=str(directory / FILE_NAME),
+        faulty=state.faulty_nodes,
+        dependent=dependent(state.evidence),
     )
     before, after = report.in_time_order
     if before is None or after is None:

@@ -40,7 +40,11 @@ BUILDS = {"old": ("2.10.0", False, 10.0), "racy": ("2.11.0", True, 10.0), "new":
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     """Definitions, wheels and axes for three builds: today's, one that races, a slower one."""
-    root = tmp_path_factory.mktemp("world")
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+def make_world(root):
+    """The same below a directory; returns it."""
     house = root / "house"
     house.mkdir()
     for name, (torch, races, rate) in BUILDS.items():

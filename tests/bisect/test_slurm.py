@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from bisect.journal import read
+from bisect.slurm import job_prefix
 from bisect.slurm_profile import Profile, load_profile
 from pathlib import Path
 
@@ -13,22 +14,13 @@ import pytest
 from envs.errors import UsageError
 
 from .killing import wait_until
-from .real_slurm import NODES, missing, slurm
+from .real_slurm import NODES, jobs_of
 from .stub_index import Stub, served
+from .test_matrix_end_to_end import make_world
 from .test_search_end_to_end import ROOT, version
 
 CULPRIT = 4
 CODE = "import sys, time, torch; time.sleep(1); sys.exit(torch.answer)"
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """One Slurm for this module; skipped, with the reason, where none can be started."""
-    why = missing()
-    if why:
-        pytest.skip(why)
-    with slurm(tmp_path_factory.mktemp("cluster") / "slurm") as variables:
-        yield {**os.environ, **variables}
 
 
 def command(tmp_path, url, *words):
@@ -81,27 +73,69 @@ def test_a_search_killed_with_jobs_in_flight_finds_them_again(tmp_path, cluster)
     assert {entry["node"] for entry in contents.of("observed")} <= set(NODES)
 
 
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """Stub builds of torch whose benchmark writes a result at once."""
+    return make_world(tmp_path_factory.mktemp("world"))
+
+
+def on_slurm(world, cluster, *words):
+    argv = [sys.executable, "-m", "bisect", *map(str, words), "--on", "slurm"]
+    argv += ["--wheelhouse", str(world / "house"), "--store", str(world / "store"), "--offline"]
+    return subprocess.run(argv, cwd=ROOT, env=cluster, capture_output=True, text=True, timeout=600, check=False)
+
+
 @pytest.mark.slurm
 @pytest.mark.uv
 @pytest.mark.socket
 @pytest.mark.subprocess
-def test_a_job_cancelled_by_hand_is_made_again(tmp_path, cluster):
-    """A preempted or cancelled job says nothing of the build: no vote, and another try."""
-    with served(tmp_path / "index", stubs(days=6)) as url:
-        child = subprocess.Popen(
-            command(tmp_path, url), cwd=ROOT, env=cluster, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        first = tmp_path / "out" / "slurm" / "run-0001.json"
-        wait_until(first.exists, child)
-        job = json.loads(first.read_text())["id"]
-        subprocess.run(["scancel", job], env=cluster, check=True)
-        output, errors = child.communicate(timeout=600)
+def test_train_makes_each_run_a_job_and_answers_as_it_does_here(tmp_path, world, cluster):
+    """A GPU node is reached from a login node: without this, only by hand."""
+    out = tmp_path / "out"
+    done = on_slurm(world, cluster, "train", world / "racy.toml", "--repeat", 2, "--workers", 3, "--out", out, "--json")
 
-    assert child.returncode == 0, errors
-    contents = check(tmp_path, output)
-    retried = [entry for entry in contents.of("observed") if entry["conclusion"] == "retry"]
-    assert [entry["run"] for entry in retried] == ["run-0001"]
-    assert "left no record: CANCELLED" in retried[0]["reason"]
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert answer["verdict"] == "fx_flag_race"
+    assert (answer["failed"], len(answer["runs"])) == (2, 2)
+    jobs = [job for job in jobs_of(cluster) if job["Name"].startswith(job_prefix(out / "slurm"))]
+    assert len(jobs) == 3
+    assert {job["ProcCnt"] for job in jobs} == {"2"}, "a run shares its node"
+    assert {json.loads(path.read_text())["node"] for path in out.glob("*/record.json")} <= set(NODES)
+
+
+@pytest.mark.slurm
+@pytest.mark.uv
+@pytest.mark.socket
+@pytest.mark.subprocess
+def test_a_matrix_runs_cells_side_by_side_and_goes_on_after_a_kill(tmp_path, world, cluster):
+    """A cluster's upgrade is decided on its nodes, several at a time, and a login node may be rebooted."""
+    out, store = tmp_path / "m", tmp_path / "node-store"
+    profile = tmp_path / "cluster.toml"
+    profile.write_text(f'store = "{store}"\n')
+    words = ["matrix", "--axes", world / "axes.toml", "--out", out, "--workers", 3, "--slurm-profile", profile]
+    argv = [sys.executable, "-m", "bisect", *map(str, words), "--on", "slurm", "--wheelhouse", str(world / "house")]
+    argv += ["--store", str(world / "store"), "--offline"]
+    child = subprocess.Popen(argv, cwd=ROOT, env=cluster, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_until(lambda: len(list((out / "slurm").glob("0*.json"))) >= 2, child)
+    child.kill()
+    child.wait()
+    done = on_slurm(world, cluster, *words)
+
+    assert done.returncode == 0, done.stderr
+    assert "Upgrade to racy with workaround lock." in done.stdout
+    report = json.loads((out / "matrix.json").read_text())
+    runs = [run["run"] for cell in report["cells"] for run in cell["runs"]]
+    assert len(runs) == len(set(runs))
+    prefix = job_prefix((out / "slurm").absolute())
+    jobs = [job["Name"].removeprefix(prefix) for job in jobs_of(cluster) if job["Name"].startswith(prefix)]
+    assert len(jobs) == len(set(jobs)), "submitted twice"
+    begun = {entry["run"].removeprefix("runs/") for entry in read(out / "journal.jsonl").of("started")}
+    finished = {entry["run"]["run"].removeprefix("runs/") for entry in read(out / "journal.jsonl").of("ran")}
+    assert finished <= begun
+    assert not (begun & set(jobs)) - finished, "a run that was made is missing in the journal"
+    assert {cell["key"]["node"] for cell in report["cells"]} == {"slurm"}
+    assert list((store / "environments").iterdir()), "the nodes built nothing in their own store"
 
 
 def test_a_profile_is_read_and_a_wrong_key_is_named():
