@@ -145,16 +145,15 @@ class FakeRunner:
     def build(self, candidate):
         return BuildFacts(candidate=candidate)
 
-    def run(self, candidates, runs):
-        (candidate,), (run,) = candidates, runs
+    def start(self, candidate, run):
         mine, other = (dict(each.environment) for each in (self.request, self.baseline_request))
         self.pairs.append((candidate, mine, other))
         value = (-0.2 if "SLOW" in mine else 0.0) - (-0.2 if "SLOW" in other else 0.0) + 0.001 * (len(self.pairs) % 3)
-        observation = Observation(candidate=candidate, conclusion=Conclusion.GOOD, outcome="ok", run=run, value=value)
-        yield Finding(observation=observation)
+        seen = Observation(candidate=candidate, conclusion=Conclusion.GOOD, outcome="ok", run=run, value=value)
+        self.ended = Finding(observation=seen)
 
-    def recover(self, *_):
-        return None
+    def take(self):
+        return self.ended
 
 
 def test_a_pair_compares_the_mix_with_the_good_environment_as_it_is(tmp_path):
