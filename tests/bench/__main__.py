@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from . import benchmark, environments, matrix, ordered, paired, peers, searches, sets
+from . import benchmark, environments, matrix, ordered, paired, peers, searches, sets, slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,8 @@ PARTS = {
     "workers": (ordered.several_workers, "wall time in rounds of W equal runs"),
     "throughput": (paired.rows, "loss of throughput under noise and drift"),
     "kills": (searches.kills, "searches killed at random instants end like undisturbed ones and repeat nothing"),
+    "slurm-kills": (slurm.kills, "the driver killed with jobs in flight on a real Slurm (needs slurm-wlm, root)"),
+    "slurm-overhead": (slurm.overhead, "what a job costs beside Slurm itself (needs the same)"),
     "overhead": (searches.overhead, "what `train` costs beside the benchmark (builds cu130 if it is not there)"),
     "builds": (environments.rows, "a build against plain uv, a cached one, and verify (needs 10 GB of disk)"),
     "step": (benchmark.step, "the drafter's step against dense attention (builds cu130 if it is not there)"),
