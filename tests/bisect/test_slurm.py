@@ -113,7 +113,11 @@ def test_a_matrix_runs_cells_side_by_side_and_goes_on_after_a_kill(tmp_path, wor
     out, store = tmp_path / "m", tmp_path / "node-store"
     profile = tmp_path / "cluster.toml"
     profile.write_text(f'store = "{store}"\n')
-    words = ["matrix", "--axes", world / "axes.toml", "--out", out, "--workers", 3, "--slurm-profile", profile]
+    axes = tmp_path / "axes.toml"
+    builds = f'builds = ["{world / "old.toml"}", "{world / "racy.toml"}"]\nworkarounds = ["none", "lock"]\n'
+    rules = "[rules]\nallowed_rate = 0.8\nmax_runs = 3\n"
+    axes.write_text(f'{builds}current = "old"\nprofile = "smoke"\nhazards = false\n{rules}')
+    words = ["matrix", "--axes", axes, "--out", out, "--workers", 3, "--slurm-profile", profile]
     argv = [sys.executable, "-m", "bisect", *map(str, words), "--on", "slurm", "--wheelhouse", str(world / "house")]
     argv += ["--store", str(world / "store"), "--offline"]
     child = subprocess.Popen(argv, cwd=ROOT, env=cluster, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
