@@ -12,7 +12,7 @@ same two counts share a row, and twenty thousand of them cost no more than a few
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,6 +25,8 @@ from .posterior import rate_prior
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .posterior import RatePrior
+
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
@@ -32,6 +34,8 @@ BoolArray: TypeAlias = NDArray[np.bool_]
 PRIOR_NONE = 0.2
 PRIOR_SINGLE, PRIOR_PAIR, PRIOR_EITHER, PRIOR_TRIPLE = 0.58, 0.32, 0.04, 0.06
 MAX_ITEMS_FOR_TRIPLES = 24
+CLEAN_SHARE = 0.6
+"""Part of the prior in which environments without the culprit never fail: that is how a good end is chosen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +142,22 @@ class SetBelief(Explanations):
     same: FloatArray
 
 
+@cache
+def set_rates() -> RatePrior:
+    """The prior of the two failure rates: that of the search over builds, with more weight on a clean low side.
+
+    Tuned on simulated searches: at rates .3/0 a search takes 50 runs instead of 59 and is right as often; at .3/.05 it
+    is as long and as right as before.
+    """
+    prior = rate_prior()
+    clean = np.zeros_like(prior.pair)
+    clean[0] = prior.pair.sum(axis=0) / prior.pair.sum()
+    return replace(prior, pair=(1.0 - CLEAN_SHARE) * prior.pair + CLEAN_SHARE * clean)
+
+
 def infer(hypotheses: Hypotheses, tally: Tally) -> SetBelief:
     """The posterior over the hypotheses and, under each, over the two failure rates."""
-    prior = rate_prior()
+    prior = set_rates()
     inside = hypotheses.triggered(tally.sets)
     fail_in, pass_in = tally.failures @ inside, tally.passes @ inside
     span = int(tally.passes.sum()) + 1
@@ -164,7 +181,7 @@ def infer(hypotheses: Hypotheses, tally: Tally) -> SetBelief:
 
 def _rows(fail_in: IntArray, pass_in: IntArray, tally: Tally) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Rate distributions (high, low) and log evidence of each pair of counts."""
-    pair = rate_prior().pair
+    pair = set_rates().pair
     high = _log_rate(fail_in, pass_in)
     low = _log_rate(int(tally.failures.sum()) - fail_in, int(tally.passes.sum()) - pass_in)
     scale_high, scale_low = high.max(axis=1, keepdims=True), low.max(axis=1, keepdims=True)
@@ -175,7 +192,7 @@ def _rows(fail_in: IntArray, pass_in: IntArray, tally: Tally) -> tuple[FloatArra
 
 
 def _log_rate(failures: IntArray, passes: IntArray) -> FloatArray:
-    rates = rate_prior().rates
+    rates = set_rates().rates
     return np.asarray(np.outer(failures, np.log(rates)) + np.outer(passes, np.log1p(-rates)))
 
 

@@ -39,7 +39,7 @@ FIRST_RUNS = 2
 """Runs of each end before anything else: one pass is no evidence, one failure may be another one."""
 NO_CHANGE_SETTLED = 0.2
 """The ends are run until 'no difference matters' is less likely than this."""
-REVERSED_FOR_SURE, REVERSED_PERHAPS = 0.001, 0.05
+REVERSED_FOR_SURE, REVERSED_PERHAPS = 0.001, 0.1
 """Exact chances below which the good end is said to fail more often, or is run again before innocence is claimed."""
 CLEARLY = 7.0
 """A confirming environment's own runs must fit what is claimed of it this many times better than the contrary."""
