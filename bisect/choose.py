@@ -26,6 +26,8 @@ BUILD_SHARE = 0.4
 """Part of the build cost that a choice counts: the environment also serves every later run of that candidate."""
 NEARLY_CERTAIN = 0.9
 """Failure rate from which one run settles a candidate."""
+CERTAIN_POWER = 1.5
+"""How fast the price of a build falls as that becomes likely."""
 BLOCK_LENGTH = 3.0
 """Unusable candidates come in blocks of about this length: their neighbours are worth less."""
 FUTURES = 8
@@ -58,7 +60,7 @@ def _build_price(belief: Belief, problem: Problem) -> float:
     side = belief.rise if belief.rise.mass.max() >= belief.fall.mass.max() else belief.fall
     failing = (side.new if side is belief.rise else side.old)[belief.row[int(np.argmax(side.mass))]]
     certain = float(failing[belief.rates > NEARLY_CERTAIN].sum())
-    return BUILD_SHARE * problem.build_cost * (1.0 - certain)
+    return float(BUILD_SHARE * problem.build_cost * (1.0 - certain) ** CERTAIN_POWER)
 
 
 def _best(line: Lineup, futures: list[tuple[float, Belief]], *, build: FloatArray, run_cost: float) -> int | None:

@@ -6,8 +6,9 @@ with another list. The order of the rules is the order of the code:
 1. both endpoints, bad one first, until each has said something twice; an endpoint that cannot be run is named;
 2. more than one change is named; no change is as good an answer as a change, and until the bad endpoint has failed
    once nothing else is run;
-3. a change between two usable neighbours is claimed at the asked confidence, once both neighbours were seen to
-   behave as claimed; candidates that no run can tell apart are narrowed, never found;
+3. a change between two usable neighbours is claimed at the asked confidence, when that does not rest on lucky guesses
+   of the failure rates and both neighbours were seen to behave as claimed; candidates that no run can tell apart are
+   narrowed, never found;
 4. `max_runs`; else the candidate with the most information per cost, and one run of it.
 
 Positions are in time. The two neighbours of a change keep their names in a fix too (old bad, new good): `first_bad`
@@ -28,7 +29,7 @@ from .islands import Island, find_island
 from .lineup import lineup
 from .model import Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
-from .posterior import infer
+from .posterior import infer, spread_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,15 +43,17 @@ ENDPOINT_RUNS = 2
 ENDPOINT_TRIES = 3
 ALIKE_RUNS = 5
 """Runs that each endpoint needs before both can be said to behave alike."""
-DOUBT_AFTER = 50
-"""Runs after which a search that still doubts that anything changes asks its endpoints again."""
-DOUBT = 0.1
 ENDPOINT_BUDGET = 100
 """Runs of both endpoints together after which four in five is enough to say that they behave alike."""
-LAST_DOUBT = 150
-"""Runs after which a search ends when no change is the likelier answer, and otherwise stops doubting."""
+DOUBT_BUDGET = 150
+"""Runs after which four in five is enough too, and a good endpoint that fails like the bad one ends the search."""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
+NOTHING_LIKELY = 0.8
+ALIKE = 0.5
+"""Rate of the good endpoint, as a part of the bad one's, from which they are called alike after `DOUBT_BUDGET` runs."""
+SPREAD = 2.0
+"""How much larger than the error allowed to a claim its root mean square over the possible rates may be."""
 ISLAND_CERTAIN = 0.9
 ISLAND_DOUBT = 0.5
 USELESS = 0.02
@@ -85,6 +88,7 @@ def next_step(
         or _endpoint(state, workers)
         or _several_changes(state, doubt=ISLAND_CERTAIN)
         or _nothing_changes(state, workers)
+        or _ends_alike(state)
         or _not_yet_seen(state, workers)
         or _claim(state, workers)
         or _out_of_runs(state)
@@ -159,11 +163,27 @@ def _endpoint(state: _State, workers: int) -> Step | None:
 
 
 def _enough_for_nothing(state: _State, *, at_the_ends: int) -> float:
-    """The probability of no change that ends the search: lower the more was spent on the question."""
-    if state.runs >= LAST_DOUBT:
-        return 0.5
+    """The probability of no change that ends the search: lower when much was spent on the question."""
     certain = 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
-    return min(0.8, certain) if at_the_ends >= ENDPOINT_BUDGET else certain
+    spent = at_the_ends >= ENDPOINT_BUDGET or state.runs >= DOUBT_BUDGET
+    return min(NOTHING_LIKELY, certain) if spent else certain
+
+
+def _ends_alike(state: _State) -> Contradiction | None:
+    """A good endpoint that still fails about as often as the bad one when much was spent on the question."""
+    line = state.line
+    good, bad = line.good_end, line.bad_end
+    if state.runs < DOUBT_BUDGET or state.belief.none_at_even_odds <= 1.0 - state.problem.confidence:
+        return None
+    if line.failures[good] / line.runs[good] < ALIKE * (line.failures[bad] + 1) / (line.runs[bad] + 2):
+        return None
+    return Contradiction(
+        endpoint=line.name(good),
+        reason=f"the good endpoint fails too ({state.counts(good)}), and {state.runs} runs do not tell it from the bad "
+        f"one ({state.counts(bad)}); nothing may change between them, with probability "
+        f"{state.belief.none_at_even_odds:.2f} at even odds",
+        posterior=state.posterior,
+    )
 
 
 def _not_yet_seen(state: _State, workers: int) -> Probe | None:
@@ -204,9 +224,7 @@ def _nothing_changes(state: _State, workers: int) -> Step | None:
     ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
     fewest = min(ends, key=ends.__getitem__)
     if none < _enough_for_nothing(state, at_the_ends=sum(ends.values())):
-        if none < DOUBT or not DOUBT_AFTER <= state.runs < min(LAST_DOUBT, state.problem.max_runs):
-            return None
-        return state.probe([fewest] * workers, "nothing may have changed: the endpoints are compared again")
+        return None
     if ends[fewest] < ALIKE_RUNS and state.runs < state.problem.max_runs:
         return state.probe([fewest] * workers, "both endpoints behave alike so far: they are checked again")
     island = _several_changes(state, doubt=ISLAND_DOUBT)
@@ -243,9 +261,13 @@ def _claim(state: _State, workers: int) -> Step | None:
 
 
 def _is_sure(state: _State, gap: Gap) -> bool:
-    """At the asked confidence, and at even odds of no change: 1 of 10 against 0 of 10 is no finding."""
-    confidence = state.problem.confidence
-    return gap.mass >= confidence and state.belief.none_at_even_odds <= 1.0 - confidence
+    """At the asked confidence, at all likely rates, and at even odds of no change: 1/10 against 0/10 is no finding."""
+    allowed = 1.0 - state.problem.confidence
+    return (
+        gap.mass >= state.problem.confidence
+        and state.belief.none_at_even_odds <= allowed
+        and spread_error(state.line, older=gap.older, newer=gap.newer, rising=gap.rising) <= SPREAD * allowed
+    )
 
 
 def _notes(state: _State, gap: Gap) -> tuple[str, ...]:

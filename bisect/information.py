@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr, gammaln
 
-from .posterior import rate_prior
+from .posterior import ordered_prior
 
 if TYPE_CHECKING:
     from .lineup import FloatArray, IntArray
@@ -42,7 +42,7 @@ def _outcomes() -> tuple[FloatArray, tuple[slice, ...], FloatArray]:
 
 def _binomial(batch: int) -> FloatArray:
     """P(pooled number of failures | rate), one row a rate."""
-    rates = rate_prior().rates[:, None]
+    rates = ordered_prior().rates[:, None]
     count = np.arange(batch + 1)
     ways = gammaln(batch + 1) - gammaln(count + 1) - gammaln(batch - count + 1)
     table = np.exp(ways + count * np.log(rates) + (batch - count) * np.log1p(-rates))

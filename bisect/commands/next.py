@@ -120,7 +120,7 @@ def _problem(data: Mapping[str, object], candidates: tuple[str, ...]) -> Problem
         good=str(data["good"]),
         bad=str(data["bad"]),
         confidence=_number(data.get("confidence", 0.95), "confidence", low=0.5, high=1.0),
-        max_runs=_positive(data.get("max_runs", 500), "max_runs"),
+        max_runs=_positive(data.get("max_runs", sys.maxsize), "max_runs"),
         build_cost=_number(data.get("build_cost", 10.0), "build_cost", low=-1e-9, high=float("inf")),
         cached=frozenset(_known(_names(data.get("cached", []), "cached"), candidates, "cached candidate")),
         equal=tuple(equal),

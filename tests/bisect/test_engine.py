@@ -183,6 +183,27 @@ def test_thin_evidence_asks_for_more_runs(observations):
     assert isinstance(next_step(problem(2), seen(observations)), Probe)
 
 
+def test_a_lucky_streak_is_no_claim():
+    """Five failures in a row where a third fail would name c57 at 96 %, which only holds if nearly every run fails."""
+    observations = seen("c0:gg c30:ggggg c46:ggggg c54:ggggg c56:gggggg c57:bb c59:b c64:bbgg")
+    settled = observations + seen("c56:gggggg c57:bbb")
+
+    assert isinstance(next_step(problem(65), observations), Probe)
+    assert isinstance(next_step(problem(65), settled), Found)
+
+
+def test_ends_that_fail_about_alike_end_after_150_runs():
+    """A third of all runs failing on both ends would be searched for hundreds of runs, with a culprit by chance."""
+    alike = "c64:" + "b" * 20 + "g" * 40 + " c32:" + "b" * 10 + "g" * 20
+    verdict = next_step(problem(65), seen(f"{alike} c0:{'b' * 11}{'g' * 49}"))
+
+    assert isinstance(verdict, Contradiction)
+    assert verdict.endpoint == "c0"
+    assert "150 runs do not tell it from the bad one (c64 20/60)" in verdict.reason
+    assert isinstance(next_step(problem(65), seen(f"{alike} c0:{'b' * 2}{'g' * 58}")), Probe)
+    assert isinstance(next_step(problem(65), seen(f"{alike} c0:{'b' * 11}{'g' * 48}")), Probe)
+
+
 def test_no_failure_in_five_runs_of_the_bad_end_is_not_good():
     """Five clean runs of a rare failure would declare every build good."""
     step = next_step(problem(9), seen("c0:ggggg c8:ggggg"))

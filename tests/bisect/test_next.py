@@ -91,6 +91,15 @@ def test_a_budget_used_up_is_exhausted(capsys, tmp_path):
     assert json.loads(output.out)["step"] == "exhausted"
 
 
+def test_no_budget_is_made_up_for_a_long_search_of_somebody_else(capsys, tmp_path):
+    """A thousand observations from another cluster would end as exhausted, with 500 runs allowed by nobody."""
+    observations = [["d1", "good"]] * 600 + [["d5", "bad"]] * 40 + [["d5", "good"]] * 360
+    code, output = _run({**DATA, "observations": observations}, capsys, tmp_path, "--json")
+
+    assert code == 0
+    assert json.loads(output.out)["step"] == "probe"
+
+
 def test_several_workers_by_file_or_option(capsys, tmp_path):
     """A cluster would get one probe at a time."""
     _, by_file = _run({**DATA, "workers": 3}, capsys, tmp_path, "--json")

@@ -2,7 +2,7 @@
 
 import math
 from bisect.lineup import lineup
-from bisect.posterior import PRIOR_CLAIMED, PRIOR_NONE, infer, rate_prior
+from bisect.posterior import PRIOR_CLAIMED, PRIOR_NONE, infer, ordered_prior, spread_error
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from .searches import problem, seen
 
 def _slow(line):
     """Sum every change point, direction and pair of rates, one product at a time."""
-    prior = rate_prior()
+    prior = ordered_prior()
     counts = list(zip(line.failures.tolist(), line.passes.tolist(), strict=True))
 
     def likelihood(rates):
@@ -52,6 +52,26 @@ def test_the_posterior_is_the_sum_over_everything(counts, rising):
     assert belief.fall.mass == pytest.approx([expected[k, False] for k in range(1, len(counts))])
 
 
+@pytest.mark.parametrize("rising", [True, False])
+def test_the_spread_is_the_root_mean_square_over_every_pair_of_rates(rising):
+    """A claim that holds at some rates only would look like one that holds at all of them."""
+    counts = [(0, 3), (0, 0), (1, 3), (2, 1), (3, 0)]
+    text = " ".join(f"c{place}:{'b' * bad}{'g' * good}" for place, (bad, good) in enumerate(counts) if bad + good)
+    line = lineup(problem(5), seen(text))
+    prior, squares, total = ordered_prior(), 0.0, 0.0
+    for low, high in np.argwhere(prior.pair):
+        rates = (prior.rates[low], prior.rates[high]) if rising else (prior.rates[high], prior.rates[low])
+        by_change = [
+            math.prod(rates[i >= k] ** bad * (1 - rates[i >= k]) ** good for i, (bad, good) in enumerate(counts))
+            for k in range(1, 5)
+        ]
+        weight = prior.pair[low, high] * sum(by_change)
+        squares += weight * (1 - sum(by_change[1:3]) / sum(by_change)) ** 2
+        total += weight
+
+    assert spread_error(line, older=1, newer=3, rising=rising) == pytest.approx(math.sqrt(squares / total))
+
+
 @pytest.mark.parametrize(
     ("observations", "expected"),
     [
@@ -68,7 +88,7 @@ def test_known_rates_give_the_known_numbers(observations, expected):
 
 def test_the_prior_keeps_noisy_good_sides_possible():
     """A good side assumed clean makes a search confidently wrong on a machine that fails 5 % of runs by itself."""
-    prior = rate_prior()
+    prior = ordered_prior()
     low = prior.pair.sum(axis=1)
 
     assert low[prior.rates >= 0.04].sum() > 0.2
