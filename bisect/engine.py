@@ -46,12 +46,13 @@ ALIKE_RUNS = 5
 ENDPOINT_BUDGET = 100
 """Runs of both endpoints together after which four in five is enough to say that they behave alike."""
 DOUBT_BUDGET = 150
-"""Runs after which four in five is enough too, and a good endpoint that fails like the bad one ends the search."""
+"""Runs after which four in five is enough too, and a good side that fails like the bad one ends the search."""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 NOTHING_LIKELY = 0.8
-ALIKE = 0.5
-"""Rate of the good endpoint, as a part of the bad one's, from which they are called alike after `DOUBT_BUDGET` runs."""
+ALIKE = 0.4
+"""Rate of the likeliest good side, as a part of the bad one's, from which they are alike. Chosen among all splits of
+equal runs to look most different, sides that are alike differ about twofold."""
 SPREAD = 2.0
 """How much larger than the error allowed to a claim its root mean square over the possible rates may be."""
 ISLAND_CERTAIN = 0.9
@@ -88,7 +89,7 @@ def next_step(
         or _endpoint(state, workers)
         or _several_changes(state, doubt=ISLAND_CERTAIN)
         or _nothing_changes(state, workers)
-        or _ends_alike(state)
+        or _sides_alike(state)
         or _not_yet_seen(state, workers)
         or _claim(state, workers)
         or _out_of_runs(state)
@@ -169,19 +170,22 @@ def _enough_for_nothing(state: _State, *, at_the_ends: int) -> float:
     return min(NOTHING_LIKELY, certain) if spent else certain
 
 
-def _ends_alike(state: _State) -> Contradiction | None:
-    """A good endpoint that still fails about as often as the bad one when much was spent on the question."""
-    line = state.line
-    good, bad = line.good_end, line.bad_end
-    if state.runs < DOUBT_BUDGET or state.belief.none_at_even_odds <= 1.0 - state.problem.confidence:
+def _sides_alike(state: _State) -> Contradiction | None:
+    """A good side that fails nearly as often as the bad one, when much was spent on whether anything changes."""
+    line, none = state.line, state.belief.none_at_even_odds
+    gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=state.belief.rise.mass, fall=state.belief.fall.mass)
+    if gap is None or state.runs < DOUBT_BUDGET or none <= 1.0 - state.problem.confidence:
         return None
-    if line.failures[good] / line.runs[good] < ALIKE * (line.failures[bad] + 1) / (line.runs[bad] + 2):
+    older, newer = slice(0, gap.older + 1), slice(gap.newer, line.size)
+    good, bad = (older, newer) if gap.rising else (newer, older)
+    good_fails, good_runs = int(line.failures[good].sum()), int(line.runs[good].sum())
+    bad_fails, bad_runs = int(line.failures[bad].sum()), int(line.runs[bad].sum())
+    if good_fails / good_runs < ALIKE * (bad_fails + 1) / (bad_runs + 2):
         return None
     return Contradiction(
-        endpoint=line.name(good),
-        reason=f"the good endpoint fails too ({state.counts(good)}), and {state.runs} runs do not tell it from the bad "
-        f"one ({state.counts(bad)}); nothing may change between them, with probability "
-        f"{state.belief.none_at_even_odds:.2f} at even odds",
+        endpoint=line.name(line.good_end),
+        reason=f"{state.runs} runs do not tell a good side ({good_fails} of {good_runs} runs failed) from a bad one "
+        f"({bad_fails} of {bad_runs}): nothing may change in the range, with probability {none:.2f} at even odds",
         posterior=state.posterior,
     )
 

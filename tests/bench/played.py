@@ -108,13 +108,37 @@ def ordered_problem(size: int, *, max_runs: int = 3000) -> Problem:
 def play(problem: Problem, run: Callable[[str], Observation], *, truth: str, workers: int = 1) -> Played:
     """Ask and answer in rounds of `workers` runs."""
     observations: list[Observation] = []
+    counts: Counter[tuple[str, Conclusion]] = Counter()
     rounds = 0
     while True:
-        step = next_step(problem, observations, workers=workers)
-        if not isinstance(step, Probe):
+        step = _asked_before(problem, observations, counts, workers=workers)
+        if not isinstance(step, tuple):
             return Played(verdict=step, observations=tuple(observations), rounds=rounds, truth=truth)
-        observations += [run(candidate) for candidate in (step.candidate, *step.also)]
+        made = [run(candidate) for candidate in step]
+        observations += made
+        counts.update((seen.candidate, seen.conclusion) for seen in made)
         rounds += 1
+
+
+_ASKED: dict[tuple[Problem, int, frozenset[tuple[tuple[str, Conclusion], int]]], tuple[str, ...]] = {}
+_REMEMBERED_RUNS = 24
+"""Searches of one problem share their first decisions; later ones hardly ever meet again."""
+
+
+def _asked_before(
+    problem: Problem, observations: Sequence[Observation], counts: Counter[tuple[str, Conclusion]], *, workers: int
+) -> tuple[str, ...] | Step:
+    """The candidates to run, or the verdict. A step depends on the counts only, so a probe is worked out once."""
+    key = (problem, workers, frozenset(counts.items()))
+    if (known := _ASKED.get(key)) is not None:
+        return known
+    step = next_step(problem, observations, workers=workers)
+    if not isinstance(step, Probe):
+        return step
+    probe = (step.candidate, *step.also)
+    if len(observations) <= _REMEMBERED_RUNS:
+        _ASKED[key] = probe
+    return probe
 
 
 def coins(names: Sequence[str], rates: Sequence[float | None], *, seed: int) -> Callable[[str], Observation]:
