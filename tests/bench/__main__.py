@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
-from . import benchmark, environments, matrix, ordered, paired, peers, searches, sets, slurm
+from . import benchmark, environments, matrix, ordered, paired, peers, pool, searches, sets, slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,6 +21,7 @@ PARTS = {
     "skips": (ordered.skips, "unusable candidates: the reported set holds the culprit"),
     "premises": (ordered.premises, "nothing to find: how it ends, and after how many runs"),
     "workers": (ordered.several_workers, "wall time in rounds of W equal runs"),
+    "pool": (pool.rows, "wall time of W workers whose runs end when they like, pointless ones cancelled"),
     "throughput": (paired.rows, "loss of throughput under noise and drift"),
     "kills": (searches.kills, "searches killed at random instants end like undisturbed ones and repeat nothing"),
     "slurm-kills": (slurm.kills, "the driver killed with jobs in flight on a real Slurm (needs slurm-wlm, root)"),
