@@ -11,6 +11,7 @@ killed parent) until the job has its number, and a job whose number was not writ
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -19,6 +20,7 @@ import pickle
 import shlex
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -35,7 +37,8 @@ from .files import write_atomically
 from .launch import Host, JobLostError, Launcher, Ready, Recipe, Task, ended
 from .slurm_job import REFUSED
 from .slurm_profile import Profile, job_parameters
-from .slurm_queue import Job, Queue, hint_for
+from .slurm_queue import Queue
+from .slurm_watch import Moved, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -45,8 +48,6 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 POLL_S = 0.1
-SAY_WAITING_S = 30.0
-"""Seconds in the queue after which the reason is told."""
 SUBMIT_LIMIT_S = 300.0
 """Seconds that one sbatch, also one left by a killed process, may take."""
 COMMANDS = ("sbatch", "squeue", "scancel", "flock")
@@ -80,7 +81,7 @@ class SlurmLauncher(Launcher):
     queue: Queue = field(default_factory=Queue)
     _avoided: tuple[str, ...] = ()
     _submitting: threading.Lock = field(default_factory=threading.Lock)
-    _moved_at: float = field(default_factory=time.monotonic)
+    _moved: Moved = field(default_factory=lambda: Moved(at=time.monotonic()))
 
     @property
     def node_store(self) -> Path | None:
@@ -131,9 +132,9 @@ class SlurmLauncher(Launcher):
         """What the node of a job says of itself, through the file `answer`."""
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
         job = self._submit(answer, "--host", str(answer))
-        watched = _Watched(run=answer.name, number=job)
+        watch = self._watch(answer.name, job)
         while not answer.exists():
-            self._look(watched)
+            self._look(watch)
             time.sleep(POLL_S)
         return pickle.loads(answer.read_bytes())  # type: ignore[no-any-return]  # noqa: S301  (our own job wrote it)
 
@@ -201,73 +202,48 @@ class SlurmLauncher(Launcher):
 
     def _wait(self, directories: Sequence[Path], number: str, stop: Stop) -> tuple[RunRecord, ...]:
         """Until the records are there; JobLostError when the job is gone without them."""
-        watched = _Watched(run=_first(directories).name, number=number)
+        watch = self._watch(_first(directories).name, number)
         while True:
             if records := ended(directories):
-                self._moved_at = time.monotonic()
+                self._moved.at = time.monotonic()
                 return records
             if stop.event.is_set():
                 if stop.for_good:
                     _scancel(number)
                 raise KeyboardInterrupt
             _raise_if_refused(directories)
-            self._look(watched)
+            try:
+                self._look(watch)
+            except JobLostError:
+                if records := _ended_after_all(directories):
+                    return records
+                raise
             stop.event.wait(POLL_S)
 
-    def _look(self, watched: _Watched) -> None:
+    def _watch(self, run: str, number: str) -> Watch:
+        given = self.profile
+        return Watch(
+            run=run,
+            number=number,
+            grace_s=given.grace_s,
+            pending_s=60.0 * given.pending_min,
+            moved=self._moved,
+            say=self.say,
+        )
+
+    def _look(self, watch: Watch) -> None:
         """Ask the queue where the job is; no answer is not an answer."""
         jobs = self.queue.jobs()
         if jobs is not None:
-            self._follow(watched, next((job for job in jobs if job.id == watched.number), None))
-
-    def _follow(self, watched: _Watched, job: Job | None) -> None:
-        """Take in where a job is: tell why it waits, give it up when it is gone or waits for ever."""
-        now = time.monotonic()
-        watched.job = job or watched.job
-        if job is not None and job.is_under_way:
-            watched.gone_since = None
-            if job.is_waiting:
-                self._waits(watched, job, now)
-            else:
-                watched.waiting_since, self._moved_at = None, now
-        elif watched.gone_since is None:
-            watched.gone_since = now
-        elif now - watched.gone_since > self.profile.grace_s:
-            raise _lost(watched)
-
-    def _waits(self, watched: _Watched, job: Job, now: float) -> None:
-        watched.waiting_since = watched.waiting_since or now
-        waited = now - watched.waiting_since
-        if waited > SAY_WAITING_S and job.reason != watched.said:
-            watched.said = job.reason
-            self.say(f"{watched.run}: job {job.id} waits in the queue: {job.reason}")
-        if now - max(watched.waiting_since, self._moved_at) > 60.0 * self.profile.pending_min:
-            raise CannotRunError(
-                f"job {job.id} ({watched.run}) waits in the queue since {waited / 60:.0f} min, and no other job of "
-                f"this search starts either: {job.reason}",
-                hint=f"{hint_for(job.reason)}; jobs stay in the queue and the same command goes on (pending_min)",
-            )
+            watch.see(next((job for job in jobs if job.id == watch.number), None), time.monotonic())
 
 
-@dataclass(slots=True, kw_only=True)
-class _Watched:
-    """A job being waited for: what was seen of it last, and since when."""
-
-    run: str
-    number: str
-    job: Job | None = None
-    waiting_since: float | None = None
-    gone_since: float | None = None
-    said: str = ""
-
-
-def _lost(watched: _Watched) -> JobLostError:
-    state = watched.job.state if watched.job else "no longer known to Slurm"
-    hint = "; raise time_min of the profile" if state == "TIMEOUT" else ""
-    where = f" on {watched.job.node}" if watched.job and watched.job.node else ""
-    error = JobLostError(f"job {watched.number} is gone and left no record: {state}{where}{hint}")
-    error.node = watched.job.blamed if watched.job else ""
-    return error
+def _ended_after_all(directories: Sequence[Path]) -> tuple[RunRecord, ...]:
+    """The records, looked for anew: a client of NFS that saw no file may go on seeing none until its folder changes."""
+    for folder in (directories[0].parent, *directories):
+        with contextlib.suppress(OSError), tempfile.NamedTemporaryFile(dir=folder):
+            pass
+    return ended(directories)
 
 
 def _first(directories: Sequence[Path]) -> Path:

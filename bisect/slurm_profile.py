@@ -45,7 +45,7 @@ class Profile:
     setup: tuple[str, ...] = ()
     extra: tuple[tuple[str, str | int | bool], ...] = ()
     store: str = ""
-    grace_s: int = 15
+    grace_s: int = 30
 
 
 def load_profile(text: str, *, origin: str) -> Profile:

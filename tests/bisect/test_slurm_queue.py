@@ -6,6 +6,7 @@ from bisect.slurm import SlurmLauncher
 from bisect.slurm_job import run_tasks
 from bisect.slurm_profile import Profile, job_parameters
 from bisect.slurm_queue import Job, Queue, hint_for, parse_queue
+from bisect.slurm_watch import Moved, Watch
 
 import pytest
 
@@ -103,6 +104,33 @@ def test_a_queue_that_never_starts_ends_with_the_reason_and_a_hint(tmp_path):
         waiting.wait()
     assert raised.value.hint.startswith("the partition is down: name another one in the profile; jobs stay")
     assert "sinfo -R" in hint_for("ReqNodeNotAvail, UnavailableNodes:n1")
+
+
+def test_a_job_waits_its_turn_while_others_of_the_search_move():
+    """With four jobs on two free nodes, two wait for hours and nothing is wrong; the reason is told once."""
+    said, moved = [], Moved(at=0.0)
+    watch = Watch(run="run-0003", number="7", grace_s=1, pending_s=100.0, moved=moved, say=said.append)
+    waits = Job(id="7", state="PENDING", reason="Resources")
+    for now in range(0, 1000, 10):
+        watch.see(waits, float(now))
+        moved.at = float(now)
+    assert said == ["run-0003: job 7 waits in the queue: Resources"]
+
+    with pytest.raises(CannotRunError, match=r"since 18 min"):
+        watch.see(waits, 1100.0)
+
+
+def test_a_job_that_comes_back_after_a_requeue_is_not_given_up():
+    """A requeued job is away for a moment, and its time in the queue begins anew."""
+    watch = Watch(run="r", number="7", grace_s=5, pending_s=60.0, moved=Moved(at=0.0), say=repr)
+    watch.see(Job(id="7", state="RUNNING", node="n1"), 0.0)
+    watch.see(None, 10.0)
+    watch.see(Job(id="7", state="PENDING", reason="BeginTime"), 14.0)
+    watch.see(Job(id="7", state="RUNNING", node="n2"), 50.0)
+    watch.see(None, 90.0)
+
+    with pytest.raises(JobLostError):
+        watch.see(None, 96.0)
 
 
 def test_a_stopped_wait_leaves_the_job_alone(tmp_path):
