@@ -1,4 +1,4 @@
-"""One job over time: when its waiting is told, when it is gone, when it never starts. Pure: the clock is an argument."""
+"""One job over time: when waiting is told, when it is gone, when it never starts. Pure: the clock is an argument."""
 
 from __future__ import annotations
 
