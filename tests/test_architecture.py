@@ -16,7 +16,7 @@ FORBIDDEN = {
     "dflash": {"envs", "bisect"},
 }
 PURE = {
-    "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "uvlog"},
+    "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "seal", "uvlog"},
     "bisect": {
         "model", "candidates", "classify", "signatures", "engine", "posterior", "packages", "throughput", "intervals",
         "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",

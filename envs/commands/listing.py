@@ -65,6 +65,8 @@ def lock_again(arguments: argparse.Namespace, chosen: Settings) -> int:
     rows = []
     for name in arguments.names:
         definition = spec.load(name)
+        if definition.as_it_is:
+            raise UsageError(f"{name} is an image as it is: there is nothing to lock", hint="build it")
         if arguments.check:
             resolved, path = _checked(definition)
         else:
