@@ -4,8 +4,8 @@
 with another list. The order of the rules is the order of the code:
 
 1. both endpoints, bad one first, until each has said something twice; an endpoint that cannot be run is named;
-2. more than one change is named; no change is as good an answer as a change, and until the bad endpoint has failed
-   once nothing else is run;
+2. more than one change is named; no change is as good an answer as a change, so are two sides that fail alike after
+   150 runs, and until the bad endpoint has failed once nothing else is run;
 3. a change between two usable neighbours is claimed at the asked confidence, when that does not rest on lucky guesses
    of the failure rates and both neighbours were seen to behave as claimed; candidates that no run can tell apart are
    narrowed, never found;
@@ -28,7 +28,7 @@ from .intervals import allowed_rate
 from .islands import Island, find_island
 from .lineup import lineup
 from .model import Contradiction, Exhausted, NoRegression, Probe
-from .neighbours import answer, credible, likeliest_gap, posterior_of
+from .neighbours import answer, credible, likeliest_gap, posterior_of, side_counts
 from .posterior import infer, spread_error
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 NOTHING_LIKELY = 0.8
 ALIKE = 0.4
-"""Rate of the likeliest good side, as a part of the bad one's, from which they are alike. Chosen among all splits of
-equal runs to look most different, sides that are alike differ about twofold."""
+"""Part of the bad side's rate from which the good side's is alike: the best split of equal runs differs twofold."""
 SPREAD = 2.0
 """How much larger than the error allowed to a claim its root mean square over the possible rates may be."""
 ISLAND_CERTAIN = 0.9
@@ -176,16 +175,13 @@ def _sides_alike(state: _State) -> Contradiction | None:
     gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=state.belief.rise.mass, fall=state.belief.fall.mass)
     if gap is None or state.runs < DOUBT_BUDGET or none <= 1.0 - state.problem.confidence:
         return None
-    older, newer = slice(0, gap.older + 1), slice(gap.newer, line.size)
-    good, bad = (older, newer) if gap.rising else (newer, older)
-    good_fails, good_runs = int(line.failures[good].sum()), int(line.runs[good].sum())
-    bad_fails, bad_runs = int(line.failures[bad].sum()), int(line.runs[bad].sum())
+    (good_fails, good_runs), (bad_fails, bad_runs) = side_counts(line, gap)
     if good_fails / good_runs < ALIKE * (bad_fails + 1) / (bad_runs + 2):
         return None
     return Contradiction(
         endpoint=line.name(line.good_end),
         reason=f"{state.runs} runs do not tell a good side ({good_fails} of {good_runs} runs failed) from a bad one "
-        f"({bad_fails} of {bad_runs}): nothing may change in the range, with probability {none:.2f} at even odds",
+        f"({bad_fails} of {bad_runs}): at even odds, nothing changes in the range with probability {none:.2f}",
         posterior=state.posterior,
     )
 
@@ -267,11 +263,9 @@ def _claim(state: _State, workers: int) -> Step | None:
 def _is_sure(state: _State, gap: Gap) -> bool:
     """At the asked confidence, at all likely rates, and at even odds of no change: 1/10 against 0/10 is no finding."""
     allowed = 1.0 - state.problem.confidence
-    return (
-        gap.mass >= state.problem.confidence
-        and state.belief.none_at_even_odds <= allowed
-        and spread_error(state.line, older=gap.older, newer=gap.newer, rising=gap.rising) <= SPREAD * allowed
-    )
+    if max(1.0 - gap.mass, state.belief.none_at_even_odds) > allowed:
+        return False
+    return spread_error(state.line, older=gap.older, newer=gap.newer, rising=gap.rising) <= SPREAD * allowed
 
 
 def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
@@ -282,8 +276,7 @@ def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
             f"the order is reversed: the older end is {'bad' if line.rising else 'good'} and the newer end {other}, "
             f"against the claim; reported as a {seen}"
         )
-    clean = slice(0, gap.older + 1) if gap.rising else slice(gap.newer, line.size)
-    failures, runs = int(line.failures[clean].sum()), int(line.runs[clean].sum())
+    (failures, runs), _ = side_counts(line, gap)
     if failures:
         notes.append(f"the good side fails too, in {failures} of {runs} runs")
     return tuple(notes)

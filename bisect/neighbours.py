@@ -53,6 +53,13 @@ def likeliest_gap(usable: IntArray, *, rise: FloatArray, fall: FloatArray) -> Ga
     )
 
 
+def side_counts(line: Lineup, gap: Gap) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Failures and runs of the good side of a gap, and of its bad side."""
+    sides = slice(0, gap.older + 1), slice(gap.newer, line.size)
+    older, newer = ((int(line.failures[side].sum()), int(line.runs[side].sum())) for side in sides)
+    return (older, newer) if gap.rising else (newer, older)
+
+
 def answer(line: Lineup, gap: Gap, *, posterior: Posterior, notes: tuple[str, ...], untested: str) -> Found | Narrowed:
     """The verdict for a gap. Of equal candidates the ones nearest to the change are named."""
     last_good = line.groups[gap.good][-1 if gap.rising else 0]
