@@ -54,7 +54,7 @@ def _place(failure: Failure, thread: ThreadRecord) -> str:
 
 
 def _failure(failure: Failure, where: str, *, thread: str, position: int) -> Finding:
-    head = f"{failure.type}: {failure.message}"
+    head = f"{failure.type}: {_said(failure)}"
     match = first_match(head.replace("\n", " ")[:4000])
     frames = tuple(
         line.strip().split('"')[1] for line in failure.traceback.splitlines() if line.strip().startswith('File "')
@@ -72,6 +72,14 @@ def _failure(failure: Failure, where: str, *, thread: str, position: int) -> Fin
         advice=signature.advice, conclusion=signature.conclusion, thread=thread, names=tuple(names.items()),
         frames=frames,
     )  # fmt: skip
+
+
+def _said(failure: Failure) -> str:
+    """The message; of one that begins with the tracebacks it is about (torch's metrics context), its last line."""
+    lines = [line for line in failure.message.splitlines() if line.strip()]
+    if lines and lines[0].strip() in ("Previous Traceback:", "Traceback (most recent call last):"):
+        return lines[-1].removeprefix(f"{failure.type}: ")
+    return failure.message
 
 
 def _circumstance(failure: Failure) -> str:

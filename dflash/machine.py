@@ -116,10 +116,17 @@ def _nccl() -> str:
 
 def _outside() -> list[str]:
     """Entries of sys.path that belong neither to the environment, nor to its base Python, nor to this package."""
-    own = str(Path(__file__).resolve().parent.parent)
+    own = {str(Path(__file__).resolve().parent.parent), *_made_by_torch()}
     roots = (sys.prefix, sys.base_prefix)
     entries = [str(Path(entry or ".").resolve()) for entry in sys.path]
-    return [entry for entry in entries if entry != own and not entry.startswith(roots)]
+    return [entry for entry in entries if entry not in own and not entry.startswith(roots)]
+
+
+def _made_by_torch() -> set[str]:
+    """The temporary directory that importing `torch.distributed.nn` puts on sys.path, for templates of its own."""
+    module = sys.modules.get("torch.distributed.nn.jit.instantiator")
+    made = getattr(module, "INSTANTIATED_TEMPLATE_DIR_PATH", None)
+    return {str(Path(made).resolve())} if made else set()
 
 
 class _Utilization(ctypes.Structure):

@@ -25,6 +25,16 @@ def drafter(number, *, exception=None, steps=10, losses=(5.6, 5.4)):
     }  # fmt: skip
 
 
+METRICS = (
+    "\n\nPrevious Traceback:\n"
+    + '  File "x.py", line 1, in compile\n' * 300
+    + (
+        "\n\nRuntimeError: Metric(s) {'is_forward'} have already been set in the current context."
+        "  (see above for current and previous traceback)."
+    )
+)
+
+
 def train(threads, **changes):
     """The golden result with other threads and without its oddities."""
     record = json.loads((GOLDEN / "train.json").read_text())
@@ -217,6 +227,7 @@ def test_a_path_outside_the_environment_voids_the_run():
         (("ImportError", "cannot import name 'triton_key' from 'triton.compiler.compiler' (x)"), "inconsistent_env"),
         (("torch._inductor.exc.InductorError", "IndexError: tuple index out of range"), "compile_error"),
         (("ValueError", "something else entirely"), "unknown"),
+        (("RuntimeError", METRICS), "other_thread_race(metrics_context)"),
     ],
 )  # fmt: skip
 def test_exceptions_of_threads_are_read_by_the_same_table(exception, expected):
