@@ -141,7 +141,7 @@ def _chunks(path: Path) -> Iterator[str]:
             yield decoder.decode(b"", final=True)
     except FileNotFoundError as error:
         raise UsageError(f"no such file: {path}", hint="give the path of a log or a result file") from error
-    except (IsADirectoryError, PermissionError) as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a log or a result.json") from error
     except (gzip.BadGzipFile, EOFError) as error:
         raise UsageError(f"{path} is not a whole gzip file: {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a log or a result.json") from error

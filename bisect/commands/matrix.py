@@ -54,7 +54,7 @@ UNSETTLED = 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the matrix; the same `--out` again goes on where it stopped."""
-    parser.epilog = "example: python -m bisect matrix --axes axes.toml --budget 20m --fail-on race,slower:5%%"
+    parser.epilog = "example: python -m bisect matrix --axes axes.toml --budget 20m --fail-on race,slower:5%"
     parser.add_argument("--axes", metavar="FILE", help=f"axes file (default: {DEFAULT_AXES.name} of this package)")
     parser.add_argument("--budget", metavar="B", help="minutes (20m, 1.5h) or runs (60 runs) of this invocation")
     parser.add_argument("--out", metavar="DIR", default=DEFAULT_OUT, help=f"matrix directory (default: {DEFAULT_OUT})")

@@ -60,7 +60,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problem", required=True, metavar="FILE", help="the problem as JSON; - for stdin")
     parser.add_argument("--workers", type=int, metavar="N", help="ask for N probes at once (default: 1, or the file's)")
     parser.add_argument("--json", action="store_true", help="print the step as JSON")
-    parser.epilog = "example: python -m bisect next --problem search.json --json"
+    parser.epilog = (
+        'FILE is like {"candidates": ["a", "b", "c"], "good": "a", "bad": "c", "observations": [["c", "bad"]]}; '
+        "example: python -m bisect next --problem search.json --json"
+    )
 
 
 def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001  (one shape for all commands)

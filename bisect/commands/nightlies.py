@@ -7,14 +7,13 @@ import os
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from envs import backend, settings, spec
-from envs.errors import UsageError
+from envs import settings, spec
 from envs.listing import target_of
 from envs.origin import torch_files
 
 from ..candidates import Range, nightlies, select
 from ..searches import Request, directory_of, run_search
-from .search_options import add_search_options, asked, check_builds
+from .search_options import add_search_options, asked, check_builds, check_variant
 
 if TYPE_CHECKING:
     import argparse
@@ -38,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search."""
     check_builds(args)
-    if args.cuda not in backend.CUDA_TAGS:
-        near = ", ".join(backend.near_tags(args.cuda))
-        raise UsageError(f"there is no wheel index for {args.cuda!r}", hint=f"near ones: {near}")
+    check_variant(args.cuda)
     here = settings.from_arguments(args, os.environ)
     base = dataclasses.replace(spec.load(args.env), cuda=args.cuda, channel=spec.Channel.NIGHTLY)
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs import machine, settings
+from envs import backend, machine, settings
 from envs.errors import UsageError
 
 from ..candidates import parse_endpoint
@@ -121,17 +121,23 @@ def check_builds(args: argparse.Namespace) -> None:
     parse_endpoint(args.bad, "--bad")
 
 
+def check_variant(tag: str) -> None:
+    """Refuse a CUDA variant that never existed, with the near ones."""
+    if tag not in backend.CUDA_TAGS:
+        near = ", ".join(backend.near_tags(tag))
+        raise UsageError(f"there is no wheel index for {tag!r}", hint=f"near ones: {near}")
+
+
 def asked(args: argparse.Namespace) -> Asked:
     """Check the options of a search; UsageError says which one is wrong."""
     if not 0.5 <= args.confidence < 1.0:
         raise UsageError(f"--confidence {args.confidence} is not between 0.5 and 1", hint="like 0.95")
-    if args.max_runs < 4 or args.keep < 2:
-        raise UsageError("--max-runs must be at least 4 and --keep at least 2")
+    _check_numbers(args)
     if not 0.0 < args.min_effect < 0.9:
         raise UsageError(f"--min-effect {args.min_effect} is not between 0 and 0.9", hint="like 0.02 for 2 %")
-    if args.workers < 1 or (args.workers > 1 and args.hunted == THROUGHPUT and args.on == "local"):
+    if args.workers > 1 and args.hunted == THROUGHPUT and args.on == "local":
         raise UsageError(
-            f"--workers {args.workers}: at least one, and throughput is never measured beside another run here",
+            f"--workers {args.workers}: throughput is never measured beside another run on one machine",
             hint="leave --workers out, or use --on slurm, where each pair has a node of its own",
         )
     kind = RunKind(args.probe)
@@ -156,6 +162,17 @@ def asked(args: argparse.Namespace) -> Asked:
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
     )
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    least = {"max_runs": 4, "keep": 2, "workers": 1, "threads": 1, "steps": 2, "timeout": 1}
+    for name, lowest in least.items():
+        given = getattr(args, name)
+        if given is not None and given < lowest:
+            raise UsageError(f"--{name.replace('_', '-')} {given}: it must be at least {lowest}")
+    for assignment in args.sets:
+        if "=" not in assignment.strip("="):
+            raise UsageError(f"--set {assignment!r} is not KEY=VALUE", hint="like --set dynamic=none")
 
 
 def scrubbed(value: object) -> object:

@@ -12,7 +12,7 @@ from envs.origin import torch_files
 
 from ..candidates import Range, releases, select
 from ..searches import Request, directory_of, run_search
-from .search_options import add_search_options, asked, check_builds
+from .search_options import add_search_options, asked, check_builds, check_variant
 
 if TYPE_CHECKING:
     import argparse
@@ -35,6 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Search."""
     check_builds(args)
+    if args.cuda:
+        check_variant(args.cuda)
     base, here = spec.load(args.env), settings.from_arguments(args, os.environ)
 
     own_index = bool(args.cuda or here.index or here.wheelhouse)

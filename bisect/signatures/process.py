@@ -96,8 +96,8 @@ ENDINGS = (
     rule(
         "harness_error",
         r"preempt(?:ed|ion)|\bPREEMPTED\b|lost connection to|Connection (?:to \S+ )?closed by remote host|node .{0,30}(?:went away|drained)"
-        r"|spot instance|requeue",
-        "preempt|lost connection|closed by remote|went away|drained|spot instance|requeue",
+        r"|spot instance|requeue|\*\*\* (?:JOB|STEP) \S+ ON \S+ CANCELLED AT",
+        "preempt|lost connection|closed by remote|went away|drained|spot instance|requeue|cancelled at",
         source="google/syzkaller#4888, Slurm",
         example="slurmstepd: error: *** JOB 77 ON node01 CANCELLED AT 2026-10-01T10:00:00 DUE TO PREEMPTION ***",
         detail="lost_machine",

@@ -22,6 +22,14 @@ case("ok", "Successfully installed torch-2.10.0\n", "skip", returncode=0, expect
 
 case(
     "harness_error",
+    f"{ST}slurmstepd: error: *** JOB 77 ON node03 CANCELLED AT 2026-11-20T10:00:00 ***\n",
+    "retry",
+    returncode=0,
+)
+case("fx_flag_race", f"{ST}RuntimeError: Detected that you are using FX to symbolicall", "bad", returncode=1)
+
+case(
+    "harness_error",
     "RuntimeError: block_mask was created for a smaller length than you're using it for, create a new block mask.\n",
     "skip",
     returncode=1,
