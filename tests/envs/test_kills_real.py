@@ -18,7 +18,7 @@ from .conftest import ROOT
 
 pytestmark = [pytest.mark.container, pytest.mark.uv]
 
-KILLS = 4
+KILLS = 3
 SEED = 20261129
 NAME = "torch-upgrade-bisect/killed:test"
 WORK = """
