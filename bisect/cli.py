@@ -84,7 +84,5 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _told(error: ToolError) -> int:
-    sys.stderr.write(f"error: {error.message}\n")
-    if error.hint:
-        sys.stderr.write(f"hint: {error.hint}\n")
+    sys.stderr.write(f"{error.told}\n")
     return error.exit_code

@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from math import comb, prod
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from .model import Conclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from .model import Observation
 
@@ -62,8 +63,8 @@ class NodeDependence:
 
 def faulty(observations: Sequence[Observation], lost: Sequence[Observation]) -> tuple[FaultyNode, ...]:
     """Nodes that failed everything given to them. `lost`: runs that ended without a record, by the node blamed."""
-    ran = _by_node(observations)
-    broke = _by_node(lost)
+    ran = _grouped(observations, attrgetter("node"))
+    broke = _grouped(lost, attrgetter("node"))
     return (*_black_holes(ran, broke), *_always_failing(ran))
 
 
@@ -75,7 +76,7 @@ def without(observations: Sequence[Observation], nodes: Sequence[FaultyNode]) ->
 
 def dependent(observations: Sequence[Observation]) -> tuple[NodeDependence, ...]:
     """Candidates that fail on one node only, more clearly than chance explains."""
-    found = (_dependence(name, seen) for name, seen in _by_candidate(observations).items())
+    found = (_dependence(name, seen) for name, seen in _grouped(observations, attrgetter("candidate")).items())
     return tuple(item for item in found if item is not None and item.chance <= CHANCE_DEPENDENT)
 
 
@@ -88,12 +89,15 @@ def _black_holes(ran: Mapping[str, list[Observation]], broke: Mapping[str, list[
 
 
 def _always_failing(ran: Mapping[str, list[Observation]]) -> list[FaultyNode]:
-    everything = _by_candidate([seen for runs in ran.values() for seen in runs])
+    everything = _grouped([seen for runs in ran.values() for seen in runs], attrgetter("candidate"))
     found = []
     for node, runs in ran.items():
         if len(runs) < RUNS_ON_NODE or not all(_failed(seen) for seen in runs):
             continue
-        chance = prod(_chance_of_failing_all(everything[name], len(here)) for name, here in _by_candidate(runs).items())
+        chance = prod(
+            _chance_of_failing_all(everything[name], len(here))
+            for name, here in _grouped(runs, attrgetter("candidate")).items()
+        )
         if chance * len(ran) <= CHANCE_FAULTY:
             reason = (
                 f"all of its {len(runs)} runs failed while the same candidates pass elsewhere "
@@ -130,18 +134,10 @@ def _failed(seen: Observation) -> bool:
     return seen.conclusion is not Conclusion.GOOD
 
 
-def _by_node(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    """Runs by the node they were made on; what has no node (a build that failed) is left out."""
+def _grouped(observations: Sequence[Observation], key: Callable[[Observation], str]) -> dict[str, list[Observation]]:
+    """Runs by their node or candidate; what has no node (a build that failed) is left out."""
     found: dict[str, list[Observation]] = defaultdict(list)
     for seen in observations:
         if seen.node:
-            found[seen.node].append(seen)
-    return dict(found)
-
-
-def _by_candidate(observations: Sequence[Observation]) -> dict[str, list[Observation]]:
-    found: dict[str, list[Observation]] = defaultdict(list)
-    for seen in observations:
-        if seen.node:
-            found[seen.candidate].append(seen)
+            found[key(seen)].append(seen)
     return dict(found)

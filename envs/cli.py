@@ -42,9 +42,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _told(error: ToolError) -> int:
-    say(f"error: {error.message}")
-    if error.hint:
-        say(f"hint: {error.hint}")
+    say(error.told)
     return error.exit_code
 
 

@@ -19,6 +19,11 @@ class ToolError(Exception):
         self.hint = hint
         self.outcome = outcome or self.default_outcome
 
+    @property
+    def told(self) -> str:
+        """What a person is shown: the error, and the hint on a line of its own."""
+        return f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else "")
+
 
 class UsageError(ToolError):
     """The command line, a definition, a lock or another input file is wrong."""
