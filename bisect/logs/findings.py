@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..model import Outcome, OutcomeName
 from ..signatures import Role, Signature, first_match
 from .losses import LossReader
+from .passages import quoted_lines
 from .quoting import is_spoken_about
 
 if TYPE_CHECKING:
@@ -126,9 +127,12 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
         index for block in blocks for index in range(block.first, block.last if block.head else block.last + 1)
     }
     block_of = {block.last: block for block in blocks if block.head}
+    quoted = quoted_lines(lines)
     losses = LossReader()
     found: list[Finding] = []
     for index, line in enumerate(lines):
+        if index in quoted:
+            continue
         block = block_of.get(index)
         finding = _match(line, lines[index + 1 : index + 4], in_source=index in source_lines, block=block)
         if finding is not None:
@@ -159,10 +163,10 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
     match = first_match(line.text)
     if match is None:
         return None
-    signature, start, names = match
+    signature, (start, end), names = match
     if in_source and not signature.in_source:
         return None
-    if not signature.in_source and is_spoken_about(line.text, start):
+    if not signature.in_source and is_spoken_about(line.text, start, end):
         return None
     if signature.outcome.name in _NEVER_AT_INFO and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
         return None

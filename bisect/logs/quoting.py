@@ -1,20 +1,58 @@
-"""Whether an error text in a line happened, or is only spoken about: a config value, a comment, a command, a hint."""
+"""Whether an error text in a line happened, or is only spoken about: quoted, searched for, expected, denied, a comment.
+
+An error that happened stands behind what launchers and loggers print, its exception's name, or nothing. What a search
+found in a file, a diff, a commit, a source line, a test that expects it and a hint to the reader are none.
+"""
 
 from __future__ import annotations
 
 import re
 
+_REACH = 600
+"""Characters before and after an error text that are looked at."""
+
 _SPOKEN_START = re.compile(
-    r"\s*(?:\#|//|/\*|\*\s|;;|<!--|\$\s|%\s|>>>\s|\++\s+(?=\S)|echo\b|printf\b|grep\b|rg\b|sed\b|awk\b"
+    r"\s*(?:\#(?!\#\[)|//|/\*|\*\s|;;|<!--|[<>]\s|\$\s|%\s|>>>\s|\++\s+(?=\S)|echo\b|printf\b|grep\b|rg\b|sed\b|awk\b"
     r"|if\b|elif\b|except\b|assert\b|raise\b|return\b|print\(|warnings\.warn|logger?\.\w+\(|log\.\w+\(|re\.\w+\("
     r"|(?:hint|tip|note|help|see also|known issues?|faq|usage|example|todo|fixme|workaround|solution)\b\s*[:\-])",
+    re.IGNORECASE,
+)
+_FOUND_BY_SEARCH = re.compile(
+    r"(?:[\w~^-]+:)?[^\s:]+\.(?:(?:log|txt|out|err)(?:\.\d+)?|md|rst|jsonl?|ya?ml|toml|csv|html?|ipynb|xml|patch|diff|gz|xz|zst|bz2)"
+    r"(?::\d+:|-\d+-|:(?!\s)|:(?=\s\s))"  # train.log:12:text, train.log-12-text, train.log:text
+    r"|[^\s:]+\.(?:pyi?|cp?p?|cc|cuh?|h|sh|rs):\d+:(?![\d ]|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception)\b|Detected\b)"
+    r"|[^\s:]+\.(?:pyi?|cp?p?|cc|cuh?|h|sh|rs):\d+:\s\s"
+    r"|\d+:(?=[^\s\d])",
+)
+"""What `grep`, `git grep` and `rg` put before a line; a Python warning and a test's location have one space instead."""
+_COMMIT = re.compile(
+    r"[*|\\/ ]*(?=[a-f]*\d)(?=\d*[a-f])(?:[0-9a-f]{7,11}|[0-9a-f]{40})\s(?!\W*(?:ERROR|WARN|CRITICAL|FATAL|INFO|DEBUG))"
+    r"|HEAD is now at\b|\[[\w/.-]+ (?:\([\w-]+\) )?[0-9a-f]{7,}\]\s|Subject:|Merge (?:pull request|branch|tag)\b"
+    r"|\s*(?:\[[^\]]+\]\s*)?(?:fix|feat|docs?|chore|refactor|revert)(?:\([^)]*\))?!?:\s"
+    r"|\s*(?:\[[^\]]+\]\s*)?(?:Fix|Work around|Handle|Avoid|Document|Revert|Catch|Suppress|Ignore|Add|Explain|Mention"
+    r"|Prevent|Silence|Reproduce|Describe|Quote)\b(?!:)",
+)
+"""Commit subjects, as `git log --oneline`, `git commit` and pull requests print them."""
+_EXPECTED = re.compile(
+    r"\bX(?:FAIL|PASS)\b|\bx(?:fail|pass)(?:ed)?\b|^SKIPPED \[\d+\]|\bexpected failure|\bpytest\.raises\(|\bassertRaises\w*\("
+)
+_SOURCE = re.compile(
+    r"\braise\s+[\w.]+\(|^[\s\d\u2502\u2771|>+-]*[urbf]{0,2}[\"'`]\Z|^\s{4,}[\w.]+\s=\s[urbf]{0,2}[\"'`]\Z"
+    r"|[\]):,'\"]\s+\#\s[^\"'`]*\Z"
+)
+"""A line of a program, also with the gutter of a listing or a diff before it."""
+_REFERENCE = re.compile(
+    r"[\w.-]+/[\w.-]+#\d+|https?://\S+/(?:issues|pull|discussions)/\d+|\bknown (?:issue|bug|problem|failure|error)s?\b"
+    r"|\bProof: line \d+:|(?:^|[\s(|])`[^`']*\Z",
     re.IGNORECASE,
 )
 _CONDITIONAL = re.compile(
     r"\b(?:no|not|without|never|zero|avoids?|avoiding|prevents?|preventing|if|when|whenever|in case of|to fix|fixes|handles?|handling|catch(?:es)?"
     r"|retry(?:ing)? on|ignor(?:e|es|ing)|match(?:es|ing)?|looking for|searching for|grep(?:ping)? for|watch(?:es|ing)? for|checks? for|such as|e\.g\.|like"
     r"|may|might|could|would|can) (?:raise |cause |get |see |hit |run into |be |have |result in |lead to )?"
-    r"(?:any |an? |the |further |more |you (?:see|get|hit|run into) |there (?:is|are) )*[\"'`]?\Z",
+    r"(?:any |an? |the |further |more |you (?:see|get|hit|run into) |there (?:is|are) )*[\"'`]?\Z"
+    r"|\b(?:search|look|grep|watch|scan|check)\w* .{0,60}\bfor [\"'`]?\Z"
+    r"|(?:\bhandlers:? |\bhandlers? (?:for|on|of|installed|registered|set):? |\bfaulthandler:? (?:is )?(?:enabled|watch\w*|on)\b)[^.!]{0,40}\Z",
     re.IGNORECASE,
 )
 _MESSAGE_KEY = re.compile(
@@ -28,14 +66,27 @@ _KEY_BEFORE = re.compile(
     re.IGNORECASE,
 )
 _LIST_BEFORE = re.compile(r"(?:\[|,|\()\s*[urbf]*[\"'`]\Z|^\s*-\s+[\"'`]\Z", re.IGNORECASE)
+_DENIED = re.compile(
+    r"s?[\"'`)\]]*(?: (?:errors?|events?|occurred|happened|seen|found|detected))?\s*"
+    r"(?:\?|[:=]\s*(?:none\b|(?:0|no|never|false|off)\s*[.,;)]?\s*\Z))"
+    r"|\s+(?:signal )?(?:handler|guard|detector|detection|protection|simulation|check(?:er)?)s?\b"
+    r"(?!.{0,60}\b(?:caught|called|invoked|triggered|fired|failed|hit|entered))",
+    re.IGNORECASE,
+)
+"""What follows a text that did not happen: a question, a count of none, the handler that waits for it."""
+_COUNTED = re.compile(r"\b(?:occurrences?|count|number|hits?) (?:of|for)\b[^:]*\Z", re.IGNORECASE)
+_NONE = re.compile(r"[:=]\s*(?:0|none)\s*\Z", re.IGNORECASE)
 
 
-def is_spoken_about(text: str, start: int) -> bool:
-    """Whether the text that begins at `start` is quoted, conditional or a comment rather than a report."""
-    before = text[:start]
-    if _SPOKEN_START.match(text):
+def is_spoken_about(text: str, start: int, end: int) -> bool:
+    """Whether the text from `start` to `end` is quoted, expected, conditional or denied rather than reported."""
+    before = text[max(0, start - _REACH) : start]
+    after = text[end : end + _REACH]
+    if any(pattern.match(text) for pattern in (_SPOKEN_START, _FOUND_BY_SEARCH, _COMMIT)):
         return True
-    if _CONDITIONAL.search(before):
+    if any(pattern.search(before) for pattern in (_EXPECTED, _SOURCE, _REFERENCE, _CONDITIONAL)):
+        return True
+    if _DENIED.match(after) or (_COUNTED.search(before) and _NONE.search(after)):
         return True
     if _EXCEPTION_BEFORE.search(before) or _MESSAGE_KEY.search(before):
         return False

@@ -29,13 +29,13 @@ TABLE: tuple[Signature, ...] = (
 )
 
 
-def first_match(text: str) -> tuple[Signature, int, dict[str, str]] | None:
-    """The signature that a cleaned line proves, where its match starts, and what the pattern's names caught."""
+def first_match(text: str) -> tuple[Signature, tuple[int, int], dict[str, str]] | None:
+    """The signature that a cleaned line proves, where its match starts and ends, and what the pattern's names caught."""
     lowered = text.lower()
     for signature in _candidates(lowered.translate(NO_DIGITS)):
         match = signature.search(text, lowered)
         if match is not None:
-            return signature, match.start(), {key: value for key, value in match.groupdict().items() if value}
+            return signature, match.span(), {key: value for key, value in match.groupdict().items() if value}
     return None
 
 

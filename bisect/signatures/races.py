@@ -21,7 +21,7 @@ RACES = (
     ),
     rule(
         "fx_flag_race",
-        r"Detected that you are using FX to (?:(?:symbolically )?trace a dynamo-optimized function|symbolically?[a-z -]{0,24}\Z)",
+        r"Detected that you are using FX to (?:(?:symbolically )?trace a dynamo-optimized function(?:\. This is not supported at the moment\.?)?|symbolically?[a-z -]{0,24}\Z)",
         "detected that you are using fx to",
         source="pytorch/pytorch#126024",
         example="RuntimeError: Detected that you are using FX to symbolically trace a dynamo-optimized function.",
