@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 import shutil
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from envs.errors import CannotBuildError
 
-from .judge import Judgement, Question, control_verdict, judge, log_ratio
+from .judge import Judgement, Question, control_verdict, judge, train_result
 from .launch import JobLostError, Recipe, Stop, Task
 from .model import Conclusion, Observation, OutcomeName
+from .pace import log_ratio, pace_of
 from .pool import Pool
 from .probe import RunRecord, RunRequest, load_record
 from .state import BuildFacts, Finding
@@ -159,17 +161,25 @@ class ProbeRunner:
 
     def _pair(self, candidate: str, run: str, *, mine: RunRecord, other: RunRecord) -> Finding:
         """A run of the candidate and one of the baseline as one observation."""
-        value = log_ratio(mine, other)
+        pace, base = pace_of(train_result(mine)), pace_of(train_result(other))
         seconds = mine.seconds + other.seconds
         for record in (mine, other):
             _drop_caches(record.directory)
-        if value is None:
-            judged = judge(mine if log_ratio(mine, mine) is None else other, self.question)
+        if pace is None or base is None:
+            judged = judge(mine if pace is None else other, self.question)
             judged = replace(judged, conclusion=Conclusion.SKIP, reason="one of the pair measured no throughput")
             return _finding(candidate, run, judged, seconds=seconds, node=mine.node)
+        value, drifts = log_ratio(pace, base), [one.drift for one in (pace, base) if one.drift is not None]
         line = f"{math.exp(value):.4f} of {self.baseline}'s throughput"
         judged = Judgement(conclusion=Conclusion.GOOD, outcome="ok", evidence=(line,))
-        return _finding(candidate, run, judged, seconds=seconds, value=value, node=mine.node)
+        found = _finding(candidate, run, judged, seconds=seconds, node=mine.node)
+        measured = replace(
+            found.observation,
+            value=value,
+            drift=fmean(drifts) if drifts else None,
+            stalled=round(pace.stalled - base.stalled, 4),
+        )
+        return replace(found, observation=measured)
 
     def _control(self, built: Environment | Recipe) -> None:
         """The same run with one drafter thread, once: without it nothing may be called a race."""
@@ -213,16 +223,13 @@ def _nothing_seen(
     return Finding(observation=seen, reason=reason)
 
 
-def _finding(
-    candidate: str, run: str, judged: Judgement, *, seconds: float, value: float | None = None, node: str = ""
-) -> Finding:
+def _finding(candidate: str, run: str, judged: Judgement, *, seconds: float, node: str = "") -> Finding:
     observation = Observation(
         candidate=candidate,
         conclusion=judged.conclusion,
         outcome=judged.outcome,
         run=run,
         seconds=round(seconds, 3),
-        value=value,
         node=node,
     )
     return Finding(observation=observation, evidence=judged.evidence, reason=judged.reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
@@ -162,18 +161,6 @@ def classify_train(record: RunRecord, *, threads: int | None, control: str = "")
             )
         return found
     return classify(_evidence(record, result, threads=threads, control=control))
-
-
-def log_ratio(candidate: RunRecord, baseline: RunRecord) -> float | None:
-    """log(candidate / baseline) of the steady throughput of a pair of runs; None when one measured none."""
-    speeds = []
-    for record in (candidate, baseline):
-        result = train_result(record)
-        speed = result.throughput.ktok_s if result and result.throughput else math.nan
-        speeds.append(speed)
-    if not all(speed > 0 for speed in speeds):
-        return None
-    return math.log(speeds[0] / speeds[1])
 
 
 def _evidence(

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from .matrix import CellKey, CellRun, Trace
-from .matrix_throughput import MIN_STEADY_STEPS
+from .pace import pace_of
 
 if TYPE_CHECKING:
     from .classify import Classification
@@ -28,6 +28,7 @@ def cell_run(
     node: str = "",
 ) -> CellRun:
     """The run as a line of the journal: outcome and evidence, figures, step times, what it said of itself."""
+    pace = pace_of(result)
     process = result.process if result is not None else None
     speed = result.throughput if result is not None else None
     drafters = result.drafters if result is not None else ()
@@ -40,7 +41,7 @@ def cell_run(
         at=at,
         secondary=tuple(dict.fromkeys(str(outcome) for outcome in found.secondary)),
         seconds=round(seconds, 3),
-        ktok_s=_steady_rate(result),
+        ktok_s=_known(pace.ktok_s) if pace is not None else None,
         warmup_s=_known(speed.warmup_s) if speed is not None else None,
         compile_s=_known(speed.compile_s) if speed is not None else None,
         peak_bytes=_peak(process) if process is not None else None,
@@ -52,14 +53,6 @@ def cell_run(
         advice=found.advice,
         traces=tuple(_trace(thread) for thread in drafters if thread.step_times_s),
     )
-
-
-def _steady_rate(result: TrainResult | None) -> float | None:
-    """Thousands of tokens a second after warm-up; None with too few steps, where it would be the warm-up's rate."""
-    if result is None or result.throughput is None or not result.drafters:
-        return None
-    steady = min(thread.steps for thread in result.drafters) - result.throughput.warmup_steps
-    return _known(result.throughput.ktok_s) if steady >= MIN_STEADY_STEPS else None
 
 
 def _known(value: float) -> float | None:

@@ -6,7 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from .matrix import EXTERNAL
-from .matrix_throughput import MIN_STEADY_STEPS, steady_steps
+from .matrix_throughput import steady_steps
+from .pace import MIN_STEADY_STEPS
 
 if TYPE_CHECKING:
     from .matrix import Cell

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import t as student
 
+from .pace import MIN_STEADY_STEPS, STALL_FACTOR, drift_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 MAX_DISTANCE = 8
 """Runs between a measurement and the nearest baseline run beyond which they are not compared."""
-MIN_STEADY_STEPS = 3
-STALL_FACTOR = 5.0
-"""A steady step this many times the median is a stall (a recompilation, usually)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,15 +129,8 @@ def ratio_of(cell: Cell, baseline: Cell, noise: Noise | None, *, comparisons: in
 
 
 def within_run_drift(trace: Trace, *, warmup: int) -> float | None:
-    """Relative change of the median step rate from the first to the second half of the steady steps.
-
-    A GPU that throttles shows -0.13 here; None with too few steps to say. The last tenth counts like the rest.
-    """
-    steady = trace.step_times_s[warmup:]
-    if len(steady) < 4 * MIN_STEADY_STEPS:
-        return None
-    half = len(steady) // 2
-    return median(steady[:half]) / median(steady[half:]) - 1
+    """Relative change of the median step rate from the first to the second half of the steps after warm-up."""
+    return drift_of(trace.step_times_s[warmup:])
 
 
 def stalls_of(run: CellRun) -> Stalls | None:

@@ -99,6 +99,8 @@ class Observation:
         run: the run directory's name, the evidence behind this observation.
         seconds: wall time of the run, build excluded.
         value: log(candidate/baseline) throughput of one interleaved pair, for a throughput question.
+        drift: relative change of the rate within the runs of that pair, where they were long enough to say.
+        stalled: part of its time after warm-up that the candidate's run stood still, less the baseline's.
         node: the machine that ran it.
     """
 
@@ -108,6 +110,8 @@ class Observation:
     run: str = ""
     seconds: float = 0.0
     value: float | None = None
+    drift: float | None = None
+    stalled: float = 0.0
     node: str = ""
 
 

@@ -13,7 +13,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from .matrix_throughput import MIN_STEADY_STEPS, STALL_FACTOR
+from .pace import MIN_STEADY_STEPS, STALL_FACTOR
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

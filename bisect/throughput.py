@@ -3,8 +3,9 @@
 An observation's `value` is log(candidate / baseline) of one interleaved pair, the baseline being the good endpoint;
 pairs of the good endpoint itself are A/A pairs, and all pairs together say how noisy a pair is, so no threshold is
 assumed. The rules are the engine's: ends first, no change is an answer, both neighbours are confirmed before a claim.
-Two answers are added. A loss below `min_effect` is none. And where the noise of a pair hides what was claimed, or the
-baseline differs from itself, the search ends undecided early and says what the noise is.
+Two answers are added. A loss below `min_effect` is none. And where the noise of a pair hides what was claimed, the
+baseline differs from itself, or the rate drifts within the runs by more than what is to be claimed, the search ends
+undecided and says why.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .lineup import lineup
 from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .speed_posterior import channel_information, gather, infer_speed
+from .throughput_doubts import drift_doubt, stall_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -66,6 +68,7 @@ def next_step(
     pairs = gather(line, kept)
     state = _State(
         problem=problem,
+        observations=observations,
         line=line,
         pairs=pairs,
         count=pairs.count(line.size),
@@ -102,6 +105,7 @@ class _State:
     """A search at one moment. `count` is the number of pairs per position, `made` all that were started."""
 
     problem: Problem
+    observations: Sequence[Observation]
     line: Lineup
     pairs: Pairs
     count: IntArray
@@ -193,7 +197,8 @@ def _nothing_changes(state: _State) -> NoRegression | None:
         allowed_rate=max(0.0, -math.expm1(low)),
         posterior=state.posterior,
         reason=f"no change of {100 * state.min_effect:.1f} % or more: the bad endpoint is at "
-        f"{percent(float(values.mean()))} in {values.size} pairs, one pair is good to {100 * state.belief.sigma:.1f} %",
+        f"{percent(float(values.mean()))} in {values.size} pairs, one pair is good to {100 * state.belief.sigma:.1f} %"
+        + (f"; but {stalls}" if (stalls := stall_note(state.observations, state.problem.bad)) else ""),
     )
 
 
@@ -218,6 +223,8 @@ def _claim(state: _State, workers: int) -> Step | None:
     due = [position for position in sides for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
     if due and not state.over:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    if doubt := drift_doubt(state.observations, shift=belief.interval()[1], sigma=belief.sigma):
+        return state.undecided(f"inconclusive: {doubt}")
     return answer(line, gap, posterior=state.posterior, notes=_notes(state, gap), untested="gave no throughput")
 
 
@@ -227,6 +234,8 @@ def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
     notes = [f"{size}; one pair is good to {100 * state.belief.sigma:.1f} %"]
     if gap.rising is not state.line.rising:
         notes.append("the order is reversed: the end claimed to be slow is the faster one")
+    if stalls := stall_note(state.observations, state.problem.bad):
+        notes.append(stalls)
     return (*notes, *_steps(state, gap, middle))
 
 

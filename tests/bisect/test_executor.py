@@ -105,6 +105,30 @@ def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
     assert [path.parent.name for path in started] == ["run-0001", "run-0001-baseline", "run-0002-baseline", "run-0002"]
 
 
+def test_a_pair_carries_what_makes_its_ratio_doubtful(tmp_path):
+    """A GPU that throttles within the run and a build that stalls would pass for a loss, and for none."""
+    calm = SPEED.format(ktok_s=1.0) + _steps("[0.1] * 40")
+    hot = SPEED.format(ktok_s=1.0) + _steps("[0.1] * 20 + [0.2] * 19 + [20.0]")
+    here = runner(
+        tmp_path,
+        {"base": calm, "hot": hot},
+        question=Question(kind=RunKind.TRAIN, throughput=True),
+        baseline="base",
+    )
+    (found,) = run(here, "hot", "run-0001")
+
+    assert found.observation.drift == pytest.approx(-0.25)
+    assert found.observation.stalled > 0.5
+
+
+def _steps(times):
+    return f"""
+for thread in content["threads"]:
+    thread.update(steps=40, step_times_s={times}, step_compiles=[0] * 40)
+result(json.dumps(content))
+"""
+
+
 def test_the_baseline_of_a_pair_may_be_run_otherwise(tmp_path):
     """A variable that makes it slow, set for both halves of a pair, would cancel out."""
     body = SPEED.format(ktok_s="1.0 if 'SLOW' in os.environ else 2.0")

@@ -1,7 +1,7 @@
 """What one run means for the question: BAD only for the hunted failure, never GOOD when it could not have shown it."""
 
 import json
-from bisect.judge import Question, control_verdict, judge, judge_command, log_ratio
+from bisect.judge import Question, control_verdict, judge, judge_command
 from bisect.model import Conclusion, Outcome
 from bisect.probe import RunKind, RunRecord
 from pathlib import Path
@@ -154,13 +154,3 @@ def test_the_control_passes_when_it_gets_through(tmp_path):
     assert control_verdict(record(tmp_path)) == "clean"
     assert control_verdict(record(tmp_path, name="b", returncode=1)) == "failed"
     assert control_verdict(record(tmp_path, name="c", timed_out=True)) == "failed"
-
-
-def test_log_ratio_of_a_pair(tmp_path):
-    """The value of a throughput observation: log(candidate / baseline), nothing when one was not measured."""
-    fast, slow, none = race(), race(), race()
-    fast["throughput"]["ktok_s"], slow["throughput"]["ktok_s"], none["throughput"] = 2.0, 1.0, None
-    runs = [record(tmp_path, result=content, name=str(number)) for number, content in enumerate((fast, slow, none))]
-
-    assert log_ratio(runs[0], runs[1]) == pytest.approx(0.6931, abs=1e-4)
-    assert log_ratio(runs[0], runs[2]) is None
