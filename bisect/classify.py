@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Classification", "Evidence", "classify", "conclude", "explain"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MAX_EVIDENCE = 12
+MAX_SHOWN = 300
 END = 10**12
 """A line after every line."""
 
@@ -109,7 +110,7 @@ def classify(evidence: Evidence) -> Classification:
 
 def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> list[Finding]:
     result = evidence.result
-    findings = list(log_findings(lines)) if facts.readable else []
+    findings = list(log_findings(lines))
     explained = explanations(lines)
     variables = dict(facts.variables) | dict(evidence.variables)
     if isinstance(result, TrainResult):
@@ -192,7 +193,7 @@ def _last_sign_of_life(root: Finding, facts: LogFacts) -> tuple[str, ...]:
     """The last step before a hang or an unexplained end: a deadline counts from there, not from the start."""
     if not facts.last_step or root.role < Role.SYMPTOM or root.role > Role.EXIT:
         return ()
-    return (f"line {facts.last_step}: last sign of life: {facts.last_step_text.strip()[:200]}",)
+    return (f"line {facts.last_step}: last sign of life: {_presentable(facts.last_step_text)}",)
 
 
 def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:
@@ -219,9 +220,14 @@ _SECRET = re.compile(
 
 
 def _shown(finding: Finding) -> str:
-    text = _SECRET.sub("***", finding.text.strip())
-    text = text if len(text) <= 300 else f"{text[:297]}..."
+    text = _presentable(finding.text)
     return f"line {finding.line}: {text}" if finding.line else text
+
+
+def _presentable(text: str) -> str:
+    """Without secrets, and of a length to read."""
+    text = _SECRET.sub("***", text.strip())
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3].rstrip(' .')}..."
 
 
 def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
@@ -241,8 +247,8 @@ def _last_words(name: OutcomeName, lines: Sequence[Line]) -> tuple[str, ...]:
     """The end of a log that nothing explains, for a person to look at."""
     if name is not OutcomeName.UNKNOWN:
         return ()
-    spoken = [line for line in lines if line.text.strip()][-3:]
-    return tuple(f"line {line.number}: {_SECRET.sub('***', line.text.strip())[:200]}" for line in spoken)
+    spoken = [line for line in lines if line.text.strip("\ufffd ")][-3:]
+    return tuple(f"line {line.number}: {_presentable(line.text)}" for line in spoken)
 
 
 def _verdict_without_failure(  # noqa: PLR0911  (one line a case, in order)

@@ -50,7 +50,8 @@ def explain(classification: Classification, hunted: Outcome | None = None) -> st
     )
     flags = f" ({', '.join(classification.flags)})" if classification.flags else ""
     proof = "; ".join(classification.evidence[:4])
+    stop = "" if proof.endswith((".", "!", "?")) else "."
     return (
-        f"{classification.outcome}{flags}. Proof: {proof}.{behind} For a search for {hunted or 'any failure'} this is "
-        f"{conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
+        f"{classification.outcome}{flags}. Proof: {proof}{stop}{behind} For a search for {hunted or 'any failure'} "
+        f"this is {conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
     )

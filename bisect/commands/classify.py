@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _RESULT_LIMIT = 256 << 20
+_BINARY_LIMIT = 64 << 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -132,11 +133,13 @@ def _chunks(path: Path) -> Iterator[str]:
             raw.seek(0)
             source = gzip.GzipFile(fileobj=raw) if start.startswith(b"\x1f\x8b") else raw
             wide = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            binary = 0
             decoder = codecs.getincrementaldecoder("utf-16" if wide else "utf-8-sig")(errors="replace")
             while piece := source.read(_CHUNK):
                 text = decoder.decode(piece)
                 yield text
-                if text.count("\ufffd") * 4 > len(text):  # not text: a megabyte of it proves that as well as a gigabyte
+                binary += len(piece) if text.count("\ufffd") * 4 > len(text) else 0
+                if binary > _BINARY_LIMIT:  # a core dump: what follows would be no log either
                     return
             yield decoder.decode(b"", final=True)
     except FileNotFoundError as error:

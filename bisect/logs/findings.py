@@ -14,6 +14,7 @@ from ..signatures import Role, Signature, first_match
 from .losses import LossReader
 from .passages import quoted_lines
 from .quoting import is_spoken_about
+from .text import OVERLAP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,6 +81,8 @@ _NEVER_AT_INFO = frozenset(
 )  # fmt: skip
 """What a line that its logger calls information does not prove, unless it names an exception."""
 _LIBRARY_PARTS = ("site-packages", "dist-packages", "torch/", "triton/", "/lib/python")
+_IN_SIGHT = 200
+"""Characters of a line before a match that a reader is shown."""
 _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |:$|$)")
 
 
@@ -121,7 +124,7 @@ def _indent(text: str) -> int:
 
 
 def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
-    """Everything the table recognises in a log, in the log's order."""
+    """Everything the table recognises in a log, in the log's order; once where the pieces of a long line overlap."""
     blocks = tracebacks(lines)
     source_lines = {
         index for block in blocks for index in range(block.first, block.last if block.head else block.last + 1)
@@ -136,7 +139,8 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
         block = block_of.get(index)
         finding = _match(line, lines[index + 1 : index + 4], in_source=index in source_lines, block=block)
         if finding is not None:
-            found.append(finding)
+            if not _is_again(finding, found, line):
+                found.append(finding)
         elif block is not None and first_match(line.text) is None:
             found.append(_unknown_exception(line, block))
         elif losses.read(line.text):
@@ -172,16 +176,28 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
         return None
     if signature.unless_after is not None and any(signature.unless_after.search(after.text) for after in following):
         return None
-    return _finding(line, signature, names, block)
+    return _finding(line, signature, _around(line.text, start), names, block)
 
 
-def _finding(line: Line, signature: Signature, names: dict[str, str], block: Traceback | None) -> Finding:
+def _is_again(finding: Finding, found: Sequence[Finding], line: Line) -> bool:
+    last = found[-1] if found else None
+    return (
+        last is not None and len(line.text) >= OVERLAP and (last.line, last.outcome) == (line.number, finding.outcome)
+    )
+
+
+def _around(text: str, start: int) -> str:
+    """The line from shortly before the match, where the match would be out of sight."""
+    return text if start <= _IN_SIGHT else f"...{text[start - _IN_SIGHT // 2 :]}"
+
+
+def _finding(line: Line, signature: Signature, text: str, names: dict[str, str], block: Traceback | None) -> Finding:
     return Finding(
         outcome=signature.outcome,
         role=signature.role,
         position=line.number,
         line=line.number,
-        text=line.text,
+        text=text,
         detail=signature.detail,
         advice=signature.advice,
         conclusion=signature.conclusion,

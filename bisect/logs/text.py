@@ -2,6 +2,7 @@
 
 Knows nothing of what lines mean. The first megabytes and the end are kept whole; in between only lines of a shape
 (the line without its digits) that has not been seen often, because a log of gigabytes is mostly one line repeated.
+A line too long to be one is read in pieces that overlap, and of one that holds binary data what text stands in it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ WHOLE_LINES = 15_000
 MAX_LINES = 40_000
 TAIL_LINES = 1_500
 LINE_LENGTH = 8_000
+PIECE_LENGTH = 2_000
+OVERLAP = 500
+"""Characters of a piece of a longer line, and of it those that the next piece begins with: no message is cut in two."""
+MIN_TEXT = 8
+"""Characters of text between binary data that can be a message."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _GUTTER = re.compile(r"^ {2,}(?:\| ?)+(?=\s|\w)")  # exception groups draw one
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_BINARY = re.compile(r"[\ufffd\x00-\x08\x0e-\x1a\x1c-\x1f\x7f-\x9f]+")
+_LONE_NUL = re.compile(r"(?<!\x00)\x00(?!\x00)")  # wide characters without a mark
 _NO_DIGITS = {ord(digit): None for digit in "0123456789"}
 _ALARMS = (
     "err", "exception", "fail", "fatal", "warn", "detected", "killed", "signal", "nan", " inf", "=inf", "timeout", "timed out",
@@ -101,11 +109,12 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
     tail: deque[tuple[int, str]] = deque(maxlen=TAIL_LINES)
     shapes: Counter[str] = Counter()
     characters = 0
-    for number, raw in enumerate(_raw_lines(chunks), start=1):
+    for number, raw, whole in _raw_lines(chunks):
         characters += len(raw)
         if characters > WHOLE_CHARACTERS or number > WHOLE_LINES:
-            tail.append((number, raw))
-            if not _is_new(raw, shapes=shapes, num_kept=len(kept)):
+            if whole:
+                tail.append((number, raw))
+            if not (_is_new(raw, shapes=shapes, num_kept=len(kept)) if whole else _alarms(raw, num_kept=len(kept))):
                 continue
         kept.extend(_lines(number, raw))
     last = kept[-1].number if kept else 0
@@ -115,7 +124,7 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
 
 def _lines(number: int, raw: str) -> Iterator[Line]:
     label = _LABEL.search(raw[:120])
-    return (Line(number, text, seconds(raw), label[1] if label else "") for text in _pieces(raw))
+    return (Line(number, text, seconds(raw), label[1] if label else "") for text in _texts(raw))
 
 
 def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
@@ -125,32 +134,55 @@ def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
         return False
     if len(shapes) > MAX_LINES:
         shapes.clear()
-    if num_kept < MAX_LINES * 3 // 4:
-        return True
+    return num_kept < MAX_LINES * 3 // 4 or _alarms(raw, num_kept=0)
+
+
+def _alarms(raw: str, *, num_kept: int) -> bool:
+    """Whether a word of trouble stands in it; the pieces of long lines may take half of what is kept."""
     lowered = raw.lower()
-    return any(alarm in lowered for alarm in _ALARMS)
+    return num_kept < MAX_LINES // 2 and any(alarm in lowered for alarm in _ALARMS)
 
 
-def _pieces(raw: str) -> Iterator[str]:
-    """A structured record holds its newlines escaped; each becomes a line, so that a traceback in it can be read."""
-    if "\\n" in raw and raw.lstrip().startswith("{"):
-        yield from (clean(piece) for piece in raw.split("\\n"))
+def _texts(raw: str) -> Iterator[str]:
+    """What is text in a line. A structured record holds its newlines escaped, so that a traceback in it can be read."""
+    raw = _LONE_NUL.sub("", raw) if "\0" in raw else raw
+    binary = sum(map(len, _BINARY.findall(raw))) if "\ufffd" in raw or "\0" in raw else 0
+    if binary * 10 > len(raw):
+        yield "\ufffd" * min(binary, 80)
+        yield from (clean(text) for text in _BINARY.split(raw) if len(text) >= MIN_TEXT)
+    elif "\\n" in raw and raw.lstrip().startswith("{"):
+        yield from (clean(text) for text in raw.split("\\n"))
     else:
         yield clean(raw)
 
 
-def _raw_lines(chunks: Iterable[str]) -> Iterator[str]:
-    """Split at newlines and at the carriage returns of progress bars; a line without an end is cut."""
-    rest = ""
+def _raw_lines(chunks: Iterable[str]) -> Iterator[tuple[int, str, bool]]:
+    """Number and text of each line, or of each piece of a long one, and whether it is whole.
+
+    Lines end at newlines and at the carriage returns of progress bars.
+    """
+    number, rest, in_pieces = 1, "", False
     for chunk in chunks:
         text = rest + chunk
         held = "\r" if text.endswith("\r") else ""  # the newline may begin the next chunk
         *lines, rest = text[: len(text) - len(held)].replace("\r\n", "\n").replace("\r", "\n").split("\n")
-        yield from lines
-        if len(rest) > LINE_LENGTH:
-            whole = len(rest) - len(rest) % LINE_LENGTH
-            yield from (rest[start : start + LINE_LENGTH] for start in range(0, whole, LINE_LENGTH))
-            rest = rest[whole:]
+        for line in lines:
+            pieces, last = _cut(line, in_pieces=in_pieces)
+            yield from ((number, piece, False) for piece in pieces)
+            yield number, last, not (pieces or in_pieces)
+            number, in_pieces = number + 1, False
+        pieces, rest = _cut(rest, in_pieces=in_pieces)
+        yield from ((number, piece, False) for piece in pieces)
+        in_pieces = in_pieces or bool(pieces)
         rest += held
     if rest.strip("\r"):
-        yield rest.strip("\r")
+        yield number, rest.strip("\r"), not in_pieces
+
+
+def _cut(line: str, *, in_pieces: bool) -> tuple[list[str], str]:
+    """The pieces that precede the last one of a line longer than LINE_LENGTH; of the rest of one once it is begun."""
+    if not in_pieces and len(line) <= LINE_LENGTH:
+        return [], line
+    step = PIECE_LENGTH - OVERLAP
+    starts = range(0, max(0, len(line) - PIECE_LENGTH), step)
+    return [line[start : start + PIECE_LENGTH] for start in starts], line[len(starts) * step :]

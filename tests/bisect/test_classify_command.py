@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from bisect.commands import classify as command
@@ -67,6 +68,19 @@ def test_the_text_says_class_proof_meaning_and_what_to_do(log):
     assert all(part in text for part in (str(log), "fx_flag_race", FX, "BAD", "Next:"))
 
 
+@pytest.mark.parametrize("tail", ["", ".", ". See the log for more" * 30, ". " + "." * 400])
+def test_a_proof_ends_in_one_full_stop_or_one_ellipsis(tmp_path, tail):
+    """A line that was cut, or has a full stop of its own, would end in two or four dots."""
+    path = tmp_path / "run.log"
+    path.write_text(f"{FX.rstrip('.')}{tail}\n")
+
+    text = run(path, "--threads", 3)
+
+    proof = text[text.index("Proof: ") : text.index(" For a search")]
+    assert re.search(r"[^.](?:\.|\.\.\.)\Z", proof)
+    assert ".." not in proof.removesuffix("...")
+
+
 @pytest.mark.parametrize(
     "encode",
     [
@@ -108,6 +122,16 @@ def test_binary_garbage_is_unknown_and_asks_for_evidence(tmp_path):
 
     assert (row["class"], row["conclusion"]) == ("unknown", "skip")
     assert "--rc" in row["advice"]
+
+
+def test_an_error_behind_megabytes_of_binary_data_is_found(tmp_path):
+    """A log that a truncated file or a dump was written into would be no text from there on."""
+    path = tmp_path / "run.log"
+    path.write_bytes(b"step 1\n" + os.urandom(1_500_000) + f"\n{FX}\n".encode() + b"\0" * 2_000_000)
+
+    (row,) = rows(path, "--threads", 3)
+
+    assert row["class"] == "fx_flag_race"
 
 
 def test_a_damaged_result_is_read_as_the_text_it_still_is(tmp_path):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from bisect.classify import Evidence, classify
-from bisect.logs.text import MAX_LINES, clean, read_lines
+from bisect.logs.text import MAX_LINES, OVERLAP, PIECE_LENGTH, clean, read_lines
 
 import pytest
 from hypothesis import given, settings
@@ -68,10 +69,52 @@ def test_a_long_log_is_bounded_and_the_error_in_its_middle_kept(unique):
 
 
 def test_a_line_without_an_end_is_read_in_pieces():
-    """A file without newlines would be copied again for every piece."""
+    """A file without newlines would be copied again for every piece, or counted as many lines."""
     lines = read_lines("x" * 1000 for _ in range(300))
 
-    assert sum(len(line.text) for line in lines) == 300_000
+    assert {line.number for line in lines} == {1}
+    assert all(len(line.text) == PIECE_LENGTH for line in lines[:-1])
+    assert sum(len(line.text) for line in lines) == 300_000 + OVERLAP * (len(lines) - 1)
+
+
+@pytest.mark.parametrize("place", [0, 1400, 1990, 7950, 100_000, 2_999_800, 3_000_000])
+@pytest.mark.parametrize("filler", ["x", '{"step": 17, "loss": 3.25}, '])
+def test_an_error_within_a_long_line_is_found_and_shown(place, filler):
+    """A record of megabytes in one line would hide the error that its middle holds, or show its beginning as proof."""
+    text = (filler * (3_000_000 // len(filler) + 1))[:3_000_000]
+
+    found = classify(Evidence(log=f"step 1 loss 9\n{text[:place]} {FX} {text[place:]}\nstep 2 loss 9\n", threads=3))
+
+    assert str(found.outcome) == "fx_flag_race"
+    assert [FX in line and line.startswith("line 2: ") for line in found.evidence] == [True]
+
+
+@pytest.mark.parametrize("size", [1, 777, 1999, 2000, 8000, 8001, 30_000])
+def test_a_long_line_does_not_depend_on_how_it_is_cut_into_chunks(size):
+    """The same file read through a pipe would give other lines."""
+    text = f"a\n{'0123456789' * 850}\r\nb\n{'x' * 8000}\n{'y' * 8001}\nc"
+
+    assert read_lines(text[start : start + size] for start in range(0, len(text), size)) == read_lines([text])
+    assert read_lines([text])[-1].number == 6
+
+
+def test_text_between_binary_bytes_is_read():
+    """A log into which something wrote a page of memory would be called no text, and its error missed."""
+    noise = random.Random(7)
+    for _ in range(20):
+        before, after = (noise.randbytes(2048).decode(errors="replace") for _ in range(2))
+        for between in ("", "\n", "\0" * 3000):
+            log = f"step 1 loss 9\n{before}{between}{FX}{between}{after}\nstep 2 loss 9\n"
+
+            found = classify(Evidence(log=log, threads=3))
+
+            assert (str(found.outcome), found.secondary) == ("fx_flag_race", ())
+            assert any(FX in line for line in found.evidence)
+
+
+def test_wide_characters_without_a_mark_are_text():
+    """A log of two bytes a character would be taken for binary data."""
+    assert str(classify(Evidence(log="\0".join(FX), threads=3)).outcome) == "fx_flag_race"
 
 
 def test_a_traceback_in_a_structured_record_is_read():
