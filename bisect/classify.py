@@ -12,10 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .causes import root_first
-from .conclusion import RACES, conclude, explain
+from .conclusion import RACES, conclude
 from .endings import compile_switch, disabled_check, exit_finding
 from .imports import import_advice
-from .logs.builds import build_findings
+from .logs.builds import build_findings, named_builds
 from .logs.facts import read_facts
 from .logs.findings import isolation_findings, log_findings
 from .logs.resolver import RESOLVER_OUTCOMES, explanations
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
     from .logs.resolver import Explanation
     from .logs.text import Line
 
-__all__ = ["Classification", "Evidence", "classify", "conclude", "explain"]
+__all__ = ["Classification", "Evidence", "classify", "conclude"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MAX_EVIDENCE = 12
 MAX_SHOWN = 300
+_HEALTHY = frozenset({OutcomeName.OK, OutcomeName.TOO_FEW_THREADS})
 END = 10**12
 """A line after every line."""
 
@@ -150,6 +151,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
         compiled=facts.compiled or bool(process and process.compiles),
         completed=completed,
         was_moving=facts.was_moving,
+        time_limit=any(finding.detail == "time_limit" for finding in findings),
         completed_on_cpu=completed and all(thread.device == "cpu" for thread in drafters),
         in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )
@@ -233,6 +235,10 @@ def _presentable(text: str) -> str:
 def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
     threads = _num_threads(evidence, facts)
     name, proof = _verdict_without_failure(evidence, lines, facts, threads)
+    asked = evidence.expected_torch
+    if name in _HEALTHY and asked and not named_builds(lines, facts, evidence.result):
+        name = OutcomeName.UNKNOWN
+        proof = f"torch {asked} was asked for, and nothing names the one that ran: print torch.__version__ into the log"
     secondary = tuple(dict.fromkeys(finding.outcome for finding in remarks))
     return Classification(
         outcome=Outcome(name=name),

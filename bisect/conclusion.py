@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from .model import Conclusion, Outcome, OutcomeName
-from .signatures.advice import BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
+from .result import Answer
+from .signatures.advice import ADVICE, BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
 
 if TYPE_CHECKING:
     from .classify import Classification
 
 RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
-_VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
+VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 """Whatever such a run showed, another build or somebody else's packages may have shown it."""
 
 
@@ -32,17 +33,36 @@ def conclude(classification: Classification, hunted: Outcome | None = None) -> C
     return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
 
 
+def conclude_hazard(answer: Answer | None) -> Conclusion:
+    """What a search for one hazard concludes from its probe's answer; None where the probe did not run."""
+    match answer:
+        case Answer.LEAKS:
+            return Conclusion.BAD
+        case Answer.SAFE:
+            return Conclusion.GOOD
+        case Answer.NOT_APPLICABLE | Answer.COULD_NOT_TEST | None:
+            return Conclusion.SKIP
+        case _:
+            assert_never(answer)
+
+
 def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
     name = classification.outcome.name
     if hunted is None:
         return name in BUILD_FAILURES
     seen = any(outcome.matches(hunted) for outcome in (classification.outcome, *classification.secondary))
-    return seen and (name not in _VOID or hunted.name is name)
+    return seen and (name not in VOID or hunted.name is name)
 
 
-def explain(classification: Classification, hunted: Outcome | None = None) -> str:
+def advise(classification: Classification, hunted: Outcome | None = None) -> str:
+    """What to do about the root cause, and about the hunted failure as well where that one stands behind it."""
+    if hunted is None or classification.outcome.matches(hunted) or not _was_seen(classification, hunted):
+        return classification.advice
+    return f"{classification.advice} And for the {hunted} behind it: {ADVICE[hunted.name]}"
+
+
+def explain(classification: Classification, *, hunted: str, conclusion: Conclusion, advice: str) -> str:
     """One paragraph: what happened, the proof, what it means for a search, what to do next."""
-    conclusion = conclude(classification, hunted)
     behind = (
         f" Behind it: {', '.join(str(outcome) for outcome in classification.secondary)}."
         if classification.secondary
@@ -52,6 +72,6 @@ def explain(classification: Classification, hunted: Outcome | None = None) -> st
     proof = "; ".join(classification.evidence[:4])
     stop = "" if proof.endswith((".", "!", "?")) else "."
     return (
-        f"{classification.outcome}{flags}. Proof: {proof}{stop}{behind} For a search for {hunted or 'any failure'} "
-        f"this is {conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {classification.advice}"
+        f"{classification.outcome}{flags}. Proof: {proof}{stop}{behind} For a search for {hunted} "
+        f"this is {conclusion.value.upper()}: it {MEANING[conclusion]}. Next: {advice}"
     )

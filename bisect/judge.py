@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from .classify import Classification, Evidence, classify, conclude
+from .conclusion import conclude_hazard
 from .model import Conclusion, Outcome, OutcomeName
 from .probe import RunKind
 from .result import Answer, ResultError, parse_hazards, parse_train
@@ -128,7 +129,7 @@ def _judge_hazard(record: RunRecord, hazard: str) -> Judgement:
         )
     entry = next((item for item in result.hazards if item.name == hazard), None)
     answer = Answer.COULD_NOT_TEST if entry is None else entry.answer
-    conclusion = {Answer.LEAKS: Conclusion.BAD, Answer.SAFE: Conclusion.GOOD}.get(answer, Conclusion.SKIP)
+    conclusion = conclude_hazard(answer)
     evidence = entry.evidence[:PROOF_LINES] if entry else ()
     reason = "" if conclusion is not Conclusion.SKIP else f"{hazard}: {answer.value}"
     return Judgement(conclusion=conclusion, outcome=answer.value, evidence=tuple(evidence), reason=reason)

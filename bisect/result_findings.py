@@ -170,12 +170,14 @@ def hazard_findings(result: HazardsResult) -> tuple[Finding, ...]:
     )
 
 
+def hazard_outcome(name: str) -> Outcome:
+    """What a run dies of where this hazard leaks."""
+    known = (outcome for start, outcome in _HAZARD_OUTCOMES.items() if name.startswith(start))
+    return Outcome.parse(next(known, f"other_thread_race({name})"))
+
+
 def _hazard(hazard: HazardRecord, position: int) -> Finding:
-    spelled = next(
-        (outcome for start, outcome in _HAZARD_OUTCOMES.items() if hazard.name.startswith(start)),
-        f"other_thread_race({hazard.name})",
-    )
     shown = f"{hazard.name} leaks: {hazard.evidence[0] if hazard.evidence else hazard.meaning}"
     return Finding(
-        outcome=Outcome.parse(spelled), role=Role.CAUSE, position=position, text=shown, detail=hazard.name, advice=""
+        outcome=hazard_outcome(hazard.name), role=Role.CAUSE, position=position, text=shown, detail=hazard.name
     )

@@ -27,6 +27,10 @@ _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
 _OUT_OF_TIME = "It was still making steps when its time was over: give it more time, or fewer steps."
+_DEADLINE_ALONE = (
+    "Its time was over, and nothing shows whether it still made progress: run again with more time or fewer steps, and "
+    "with time stamps in the log, which tell a slow run from a hung one."
+)
 
 _COMPILER_PATHS = (
     "torch/_dynamo",
@@ -50,7 +54,8 @@ class Circumstances:
         thread_evidence: whether threads other than the main one spoke.
         compiled: whether at least one compilation was counted.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
-        was_moving: whether steps were still being made shortly before the run was ended from outside.
+        was_moving: whether steps were still being made shortly before the run was ended from outside; None if unknown.
+        time_limit: whether a scheduler says that the run's time was over.
         completed: whether a result file says that every thread did its work.
         completed_on_cpu: the same, on a CPU: then a missing GPU was not needed.
     """
@@ -63,7 +68,8 @@ class Circumstances:
     in_compiler: bool
     completed_on_cpu: bool
     completed: bool
-    was_moving: bool
+    was_moving: bool | None
+    time_limit: bool
 
     @property
     def single(self) -> bool:
@@ -117,10 +123,15 @@ def _settle_other_race(finding: Finding, circumstances: Circumstances) -> Findin
 
 
 def _settle_hang(finding: Finding, circumstances: Circumstances) -> Finding:
-    if not circumstances.was_moving or finding.outcome.kind != "deadline":
+    """A deadline is a hang only where progress had stopped; of a scheduler's time limit the log has to show it."""
+    if finding.outcome.kind != "deadline" or circumstances.was_moving is False:
+        return finding
+    ended_by_it = finding.detail == "time_limit" or (circumstances.time_limit and finding.role >= Role.ENDING)
+    if circumstances.was_moving is None and not ended_by_it:
         return finding
     out_of_time = Outcome(name=OutcomeName.HARNESS_ERROR)
-    return replace(finding, outcome=out_of_time, detail="time_limit", advice=_OUT_OF_TIME, conclusion=Conclusion.RETRY)
+    advice = _OUT_OF_TIME if circumstances.was_moving else _DEADLINE_ALONE
+    return replace(finding, outcome=out_of_time, detail="time_limit", advice=advice, conclusion=Conclusion.RETRY)
 
 
 def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:

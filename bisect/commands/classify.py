@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import codecs
+import difflib
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from envs.errors import UsageError
 
-from ..classify import Classification, Evidence, classify, conclude, explain
+from ..classify import Classification, Evidence, classify
+from ..conclusion import VOID, advise, conclude, conclude_hazard, explain
 from ..logs.text import read_lines
 from ..model import Conclusion, Outcome, OutcomeName
 from ..result import HazardsResult, ResultError, TrainResult, parse_hazards, parse_train
+from ..result_findings import hazard_outcome
+from .search_options import HAZARDS, THROUGHPUT
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
 _CHUNK = 1 << 20
+_NO_HAZARDS = (
+    "Only the probe of a hazard shows it: run python -m bisect hazards ENV --only {0}, and classify its result."
+)
 _RESULT_LIMIT = 256 << 20
 _BINARY_LIMIT = 64 << 20
 
@@ -38,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--expect", default="", metavar="torch=VERSION", help="the torch that was asked for")
     names = " ".join(name.value for name in OutcomeName)
-    hunted = f"the failure that is searched for (default: fx_flag_race): any, or one of {names}"
+    hunted = f"what is searched for (default: fx_flag_race): any, one of {names}, or a hazard: {' '.join(HAZARDS)}"
     parser.add_argument("--hunt", default="fx_flag_race", metavar="CLASS", help=hunted)
     parser.add_argument("--json", action="store_true", help="a JSON list on stdout instead of one paragraph a file")
 
@@ -48,37 +56,66 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
     hunted = _hunted(args.hunt)
     if args.threads is not None and args.threads < 1:
         raise UsageError(f"--threads is {args.threads}", hint="the number of worker threads of the run, 1 or more")
-    rows = [(name, classify(_evidence(name, args))) for name in args.files]
+    answers = [_answer(_evidence(name, args), hunted) for name in args.files]
     if args.json:
-        json.dump([_row(name, found, conclude(found, hunted)) for name, found in rows], stdout, indent=2)
+        json.dump([_row(name, answer) for name, answer in zip(args.files, answers, strict=True)], stdout, indent=2)
         stdout.write("\n")
     else:
-        stdout.writelines(f"{name}: {explain(found, hunted)}\n" for name, found in rows)
+        asked = "any failure" if hunted is None else str(hunted)
+        told = (explain(found, hunted=asked, conclusion=said, advice=advice) for found, said, advice in answers)
+        stdout.writelines(f"{name}: {text}\n" for name, text in zip(args.files, told, strict=True))
     return 0
 
 
-def _row(name: str, found: Classification, conclusion: Conclusion) -> dict[str, object]:
+def _answer(evidence: Evidence, hunted: Outcome | str | None) -> tuple[Classification, Conclusion, str]:
+    """What happened, what a search for the outcome, the hazard (a string) or any failure concludes, and what to do."""
+    found = classify(evidence)
+    if isinstance(evidence.result, HazardsResult) and str(hunted) in HAZARDS:
+        return _hazard_answer(found, evidence.result, str(hunted))
+    if isinstance(hunted, str):
+        return found, Conclusion.SKIP, _NO_HAZARDS.format(hunted)
+    return found, conclude(found, hunted), advise(found, hunted)
+
+
+def _hazard_answer(found: Classification, result: HazardsResult, name: str) -> tuple[Classification, Conclusion, str]:
+    answer = result.answer(name)
+    shown = replace(found, evidence=(f"{name}: {answer.value if answer else 'not tested'}", *found.evidence))
+    if found.outcome.name in VOID:
+        return shown, Conclusion.SKIP, found.advice
+    conclusion = conclude_hazard(answer)
+    return shown, conclusion, advise(found, hazard_outcome(name)) if conclusion is Conclusion.BAD else found.advice
+
+
+def _row(name: str, answer: tuple[Classification, Conclusion, str]) -> dict[str, object]:
+    found, conclusion, advice = answer
     return {
         "file": name,
         "class": str(found.outcome),
         "evidence": list(found.evidence),
         "conclusion": conclusion.value,
         "secondary": [str(outcome) for outcome in found.secondary],
-        "advice": found.advice,
+        "advice": advice,
         "detail": found.detail,
         "flags": list(found.flags),
         "threads": found.num_threads,
     }
 
 
-def _hunted(text: str) -> Outcome | None:
+def _hunted(text: str) -> Outcome | str | None:
+    """The outcome or hazard named, as a search's `--for` takes them; None for any failure."""
     if text == "any":
         return None
+    if text == THROUGHPUT:
+        told = "use --for throughput of a search, which compares runs"
+        raise UsageError("one run shows no change of throughput", hint=told)
     try:
         return Outcome.parse(text)
     except ValueError as error:
-        known = ", ".join(name.value for name in OutcomeName)
-        raise UsageError(f"--hunt {text!r} is no outcome", hint=f"any, or one of {known}") from error
+        if text in HAZARDS:
+            return text
+        known = ("any", *(name.value for name in OutcomeName), *HAZARDS)
+        near = ", ".join(difflib.get_close_matches(text, known, n=3, cutoff=0.5) or known)
+        raise UsageError(f"--hunt {text!r} is no outcome and no hazard", hint=f"near ones: {near}") from error
 
 
 def _evidence(name: str, args: argparse.Namespace) -> Evidence:

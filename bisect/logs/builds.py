@@ -33,6 +33,16 @@ def build_findings(
     return (*wrong, *_replaced(lines, expected=expected), *_two_families(lines))
 
 
+def named_builds(
+    lines: Sequence[Line], facts: LogFacts, result: TrainResult | HazardsResult | None
+) -> tuple[tuple[int, str], ...]:
+    """The versions of torch that a log or a result names, with their lines; the one that ran is the last."""
+    installed = _last(lines, _INSTALLED)
+    printed = sorted((*facts.torch, *((installed,) if installed else ())))
+    reported = result.environment.torch if result is not None and result.environment is not None else ""
+    return (*printed, *([(0, reported)] if reported else []))
+
+
 def same_build(expected: str, found: str) -> bool:
     """Whether a version found can be the one asked for; a local part (`+cu130`) is compared where both have one."""
     expected_public, _, expected_local = expected.partition("+")
@@ -45,13 +55,10 @@ def _unexpected(
 ) -> Iterator[Finding]:
     if not expected:
         return
-    installed = _last(lines, _INSTALLED)
-    printed = sorted((*facts.torch, *((installed,) if installed else ())))
     cuda = facts.cuda
     if result is not None and result.environment is not None:
-        printed.append((0, result.environment.torch))
         cuda = cuda or result.environment.cuda or ""
-    for position, version in printed[-1:]:
+    for position, version in named_builds(lines, facts, result)[-1:]:
         if not same_build(expected, version):
             yield _wrong(f"torch {version} where {expected} was asked for", position)
             return

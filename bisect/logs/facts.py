@@ -32,7 +32,7 @@ _FINISHED = re.compile(
     re.IGNORECASE,
 )
 _UNFINISHED = re.compile(
-    r"\b(?:not|never|before|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
+    r"\b(?:not|never|before|to|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
     re.IGNORECASE,
 )
 _RETURNCODE = re.compile(
@@ -80,7 +80,8 @@ class LogFacts:
         compiled: whether it counts at least one compilation.
         retries: positions of lines that say something is tried again.
         readable: whether it is text at all.
-        was_moving: whether the last step stands shortly before the last time stamp of the log, by its own time stamps.
+        was_moving: whether the last step stands shortly before the last time stamp of the log; None where its time stamps
+            do not show it.
     """
 
     num_threads: int | None = None
@@ -96,7 +97,7 @@ class LogFacts:
     compiled: bool = False
     retries: tuple[int, ...] = ()
     readable: bool = True
-    was_moving: bool = False
+    was_moving: bool | None = None
 
 
 def read_facts(lines: Sequence[Line]) -> LogFacts:
@@ -135,13 +136,13 @@ def _num_threads(lines: Sequence[Line]) -> int | None:
     return None
 
 
-def _was_moving(lines: Sequence[Line], steps: Sequence[int]) -> bool:
+def _was_moving(lines: Sequence[Line], steps: Sequence[int]) -> bool | None:
     """Whether the silence before the end was no longer than a few steps: out of time is not hung."""
     stamps = {line.number: line.seconds for line in lines if line.seconds is not None}
     times = [stamps[number] for number in steps if number in stamps]
     ends = [stamp for number, stamp in stamps.items() if steps and number > steps[-1]]
     if len(times) < 3 or not ends:
-        return False
+        return None
     gap = median(later - earlier for earlier, later in pairwise(times))
     return 0 <= max(ends) - times[-1] <= max(_SHORT_SILENCE_S, 5 * gap)
 

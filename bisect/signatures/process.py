@@ -38,11 +38,24 @@ HANGS = (
     ),
     rule(
         "hang(deadline)",
+        r"DUE TO TIME LIMIT|^\s*State\s*: TIMEOUT\b|=>> PBS: job killed: walltime|TERM_RUNLIMIT|reaching LSF run ?time limit"
+        r"|exceeded (?:its |the )?(?:hard |soft )?(?:wall ?(?:clock )?time|time limit|walltime)|longer than specified deadline"
+        r"|(?:job|run|allocation|time|walltime|wall[- ]clock) (?:time )?limit (?:was |has been )?(?:exceeded|reached|expired)"
+        r"|walltime (?:\d+ )?(?:exceeded|reached|expired)",
+        "time limit|timeout|walltime|wall time|wall clock time|runlimit|lsf run|specified deadline|limit ",
+        source="Slurm, PBS, LSF, Kubernetes",
+        example="slurmstepd: error: *** JOB 77 ON node01 CANCELLED AT 2026-10-01T10:00:00 DUE TO TIME LIMIT ***",
+        role=Role.SYMPTOM,
+        detail="time_limit",
+        unless=r"retry",
+    ),
+    rule(
+        "hang(deadline)",
         r"^Timeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!|no (?:heartbeat|progress|output) (?:for|in|since) [\d.]+ ?(?:s|sec|seconds|min|minutes|h)?"
-        r"|heartbeat (?:lost|stopped|missed|deadline|timeout)|DUE TO TIME LIMIT|(?:hang|hung|stuck|stall(?:ed)?) (?:detected|task)"
-        r"|killed (?:after|by) (?:the )?(?:timeout|deadline)|(?:deadline|time limit|walltime) (?:exceeded|reached|expired)"
+        r"|heartbeat (?:lost|stopped|missed|deadline|timeout)|(?:hang|hung|stuck|stall(?:ed)?) (?:detected|task)"
+        r"|killed (?:after|by) (?:the )?(?:timeout|deadline)|deadline (?:exceeded|reached|expired)"
         r"|subprocess\.TimeoutExpired|timed out after [\d.]+|wait timeout after \d+ ?ms|DistStoreError|Socket Timeout|blocked for more than \d+ seconds|Signals\.SIGALRM",
-        "timeout (|no heartbeat|no progress|no output|heartbeat|time limit|detected|hung|killed|deadline|walltime"
+        "timeout (|no heartbeat|no progress|no output|heartbeat|detected|hung|killed|deadline"
         "|timeoutexpired|wait timeout|diststoreerror|socket timeout|timed out after|blocked for more|sigalrm",
         source="faulthandler, Slurm, coreutils timeout, subprocess",
         example="Timeout (0:10:00)!",

@@ -165,6 +165,9 @@ def test_a_result_of_a_newer_version_says_so(tmp_path):
         (["LOG", "--expect", "2.11.0"], "torch=VERSION"),
         (["LOG", "--expect", "numpy=2"], "torch=VERSION"),
         (["LOG", "--hunt", "no_such_class"], "no outcome"),
+        (["LOG", "--hunt", "fx_flag_trac"], "near ones: fx_flag_trace"),
+        (["LOG", "--hunt", "fx_flag_rase"], "near ones: fx_flag_race"),
+        (["LOG", "--hunt", "throughput"], "--for throughput"),
     ],
 )
 def test_bad_input_is_refused_with_its_reason(log, arguments, reason):
@@ -187,6 +190,55 @@ def test_options_reach_the_question(log, tmp_path):
     assert rows(clean, "--threads", 3, "--env", "TORCH_COMPILE_DISABLE=1")[0]["class"] == "compile_disabled"
     assert rows(clean, "--threads", 3, "--expect", "torch=2.11.0")[0]["class"] == "wrong_build"
     assert rows(clean, "--rc", -11)[0]["class"] == "segfault"
+
+
+HAZARDS = (ROOT / "tests/golden/hazards.json").read_text()
+
+
+@pytest.mark.parametrize(
+    ("hunted", "answer", "conclusion"),
+    [(name, answer, said) for name, answer, said in (
+        ("fx_flag_trace", "leaks", "bad"), ("fx_flag_trace", "safe", "good"), ("recompile_limit", "leaks", "bad"),
+        ("recompile_limit", "safe", "good"), ("fx_flag_trace", "could-not-test", "skip"),
+        ("fx_flag_trace", "not-applicable", "skip"), ("mask_flag", "", "skip"),
+    )],
+)  # fmt: skip
+def test_a_hazard_is_hunted_as_in_a_search(tmp_path, hunted, answer, conclusion):
+    """A hazard that a search takes would be refused here, or answered by another one that leaks beside it."""
+    found = json.loads(HAZARDS)
+    other = found["hazards"][0] | {"name": "fx_patcher", "answer": "leaks"}
+    asked = [found["hazards"][0] | {"name": hunted, "answer": answer}] if answer else []
+    path = tmp_path / "hazards.json"
+    path.write_text(json.dumps(found | {"finished": True, "hazards": [other, *asked]}))
+
+    (row,) = rows(path, "--hunt", hunted)
+
+    assert row["conclusion"] == conclusion
+    assert row["evidence"][0] == f"{hunted}: {answer or 'not tested'}"
+
+
+def test_a_log_shows_no_hazard(log):
+    """A crash of a training run would count as a hit of one of several probes that can explain it."""
+    (row,) = rows(log, "--hunt", "fx_flag_trace", "--threads", 3)
+
+    assert (row["class"], row["conclusion"]) == ("fx_flag_race", "skip")
+    assert "--only fx_flag_trace" in row["advice"]
+
+
+def test_the_advice_speaks_of_the_root_and_of_what_is_hunted_behind_it(tmp_path):
+    """A hit of the race behind a full GPU would only be told to reduce the batch."""
+    path = tmp_path / "run.log"
+    path.write_text(
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB.\nException in thread T-1:\n{FX}\n"
+    )
+
+    (row,) = rows(path, "--threads", 3)
+    (other,) = rows(path, "--threads", 3, "--hunt", "out_of_memory")
+
+    assert (row["class"], row["conclusion"]) == ("out_of_memory(gpu)", "bad")
+    assert all(part in row["advice"] for part in ("Reduce the batch", "behind it: Take torch 2.14"))
+    assert row["advice"] in run(path, "--threads", 3)
+    assert "behind it" not in other["advice"]
 
 
 @pytest.mark.parametrize(

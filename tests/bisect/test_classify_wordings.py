@@ -469,7 +469,7 @@ case("out_of_memory(host)", "run.sh: line 7: 4242 Killed                  python
 case("segfault", "run.sh: line 7: 4242 Segmentation fault      (core dumped) python train.py\n", returncode=139)
 case("abort", "run.sh: line 184: 2324239 Aborted                 (core dumped) litgpt pretrain x\n", returncode=134)
 case(
-    "hang(deadline)",
+    "harness_error",
     ST + "slurmstepd: error: *** JOB 494583 ON node1 CANCELLED AT 2024-04-20T09:09:37 DUE TO TIME LIMIT ***\n",
     "retry",
     returncode=1,
@@ -651,6 +651,9 @@ case(
 )
 case("ok", "torch.__version__ = 2.11.0+cu130\n" + ST, "good", returncode=0, threads=3, expected_torch="2.11.0+cu130")
 case("ok", "torch.__version__ = 2.11.0+cu130\n" + ST, "good", returncode=0, threads=3, expected_torch="2.11.0")
+case("unknown", ST, "skip", returncode=0, threads=3, expected_torch="2.11.0")
+case("unknown", ST, "skip", "nan_loss", returncode=0, threads=1, expected_torch="2.11.0")
+case("fx_flag_race", ST + FX, "bad", threads=3, expected_torch="2.11.0")
 case(
     "wrong_build",
     "PyTorch version: 2.11.0+cu128\n" + FX,
@@ -752,16 +755,43 @@ def test_a_wording_is_read_as_what_it_means(row):
     check_row(row)
 
 
+LIMIT = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-10-01T10:{} DUE TO TIME LIMIT ***\n"
+STAMPED = "".join(f"2026-10-01 10:00:{2 * step:02d} step {step} loss 9.1\n" for step in range(20))
+ENDS = (None, 0, 1, 143, -15)
+
+
 def test_a_run_that_still_made_steps_when_its_time_was_over_did_not_hang():
     """A slow run cut by a time limit would be a hit in a search for a hang."""
-    steps = "".join(f"2026-10-01 10:00:{2 * step:02d} step {step} loss 9.1\n" for step in range(20))
-    limit = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-10-01T10:{} DUE TO TIME LIMIT ***\n"
+    for returncode in ENDS:
+        moving = classify(Evidence(log=STAMPED + LIMIT.format("00:41"), returncode=returncode))
+        hung = classify(Evidence(log=STAMPED + LIMIT.format("30:00"), returncode=returncode))
 
-    moving = classify(Evidence(log=steps + limit.format("00:41")))
-    hung = classify(Evidence(log=steps + limit.format("30:00")))
+        assert (str(moving.outcome), conclude(moving, Outcome.parse("hang"))) == ("harness_error", Conclusion.RETRY)
+        assert (str(hung.outcome), conclude(hung, Outcome.parse("hang"))) == ("hang(deadline)", Conclusion.BAD)
 
-    assert (str(moving.outcome), conclude(moving, Outcome.parse("hang"))) == ("harness_error", Conclusion.RETRY)
-    assert (str(hung.outcome), conclude(hung, Outcome.parse("hang"))) == ("hang(deadline)", Conclusion.BAD)
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        LIMIT.format("30:00"),
+        "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n" + LIMIT.format("30:00"),
+        "=>> PBS: job killed: walltime 3600 exceeded limit 3600\n",
+        "TERM_RUNLIMIT: job killed after reaching LSF run time limit.\n",
+        "State: TIMEOUT (exit code 0)\n",
+        "Job was active longer than specified deadline\n",
+        "walltime exceeded\n",
+        LIMIT.format("30:00") + "SignalException: Process 77 got signal: 15\n",
+    ],
+)
+@pytest.mark.parametrize("hunted", ["fx_flag_race", "hang", None])
+@pytest.mark.parametrize("returncode", ENDS)
+def test_a_time_limit_alone_says_nothing(limit, hunted, returncode):
+    """Every job that was given too little time would be a hang, whatever is hunted, or a clean run for its exit code."""
+    found = classify(Evidence(log=ST + limit, returncode=returncode, threads=3))
+
+    assert (str(found.outcome), found.detail) == ("harness_error", "time_limit")
+    assert conclude(found, Outcome.parse(hunted) if hunted else None) is Conclusion.RETRY
+    assert "more time" in found.advice
 
 
 def test_a_thread_that_traces_itself_is_nested_unless_several_ran():
