@@ -53,7 +53,7 @@ class Budget:
     def __str__(self) -> str:
         if self.runs is not None:
             return f"{self.runs} runs"
-        return f"{self.seconds / 60:.0f} minutes" if self.seconds is not None else "no limit"
+        return f"{self.seconds / 60:.3g} minutes" if self.seconds is not None else "no limit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -72,7 +72,7 @@ def _configure(name: str, request: Request, args: argparse.Namespace) -> TrainCo
     given = [f"{key}={value}" for key, value in flags.items() if value is not None]
     config = amplify.configure(PROFILES[name]) if request.amplify else PROFILES[name]
     if args.steps is not None:
-        given.append(f"warmup_steps={min(config.warmup_steps, args.steps - 1)}")
+        given.append(f"warmup_steps={min(config.warmup_steps, args.steps // 2)}")
     return override(config, given + args.assignments)
 
 

@@ -37,8 +37,9 @@ class ConfigError(ValueError):
 class TrainConfig:
     """One run. The defaults are the `smoke` profile: a CPU with two cores, in seconds.
 
-    Its throughput after 10 steps differed by 9 % from run to run (standard deviation of 6 runs of torch 2.11.0 with
-    `lock`), after 40 steps, 3 s later, by 2 %: hence `steps`.
+    Its throughput after 10 steps differed by 9 % from run to run, after 40 by 5 %, which takes 3 s more (standard
+    deviation of 6 runs each of torch 2.11.0 with `lock`): hence `steps`. The last new shape is compiled at the eighth
+    step, in one thread, while the others wait or are slowed down: hence `warmup_steps`.
 
     Sizes count elements, lengths count tokens. `dynamic` and `backend` go to the one `torch.compile` call;
     `average_every` is the number of drafter steps whose gradients are summed before the replicas average them
@@ -52,7 +53,7 @@ class TrainConfig:
     drafter_devices: tuple[str, ...] = ("cpu",)
     target_devices: tuple[str, ...] = ("cpu",)
     steps: int = 40
-    warmup_steps: int = 3
+    warmup_steps: int = 10
     batch_size: int = 1
     hidden_size: int = 64
     intermediate_size: int = 192
