@@ -83,10 +83,19 @@ def judge(record: RunRecord, question: Question, *, control: str = "") -> Judgem
                 conclusion=conclusion,
                 outcome=str(found.outcome),
                 evidence=found.evidence[:PROOF_LINES],
-                reason=found.advice if conclusion in (Conclusion.SKIP, Conclusion.ABORT) else "",
+                reason=_why(found, conclusion, question.hunted),
             )
         case _:
             assert_never(question.kind)
+
+
+def _why(found: Classification, conclusion: Conclusion, hunted: Outcome | None) -> str:
+    """What a reader of the outcome alone would miss: what to do about no vote, and which failure behind it counted."""
+    if conclusion in (Conclusion.SKIP, Conclusion.ABORT):
+        return found.advice
+    if conclusion is Conclusion.BAD and hunted is not None and not found.outcome.matches(hunted):
+        return f"{hunted} was seen behind it"
+    return ""
 
 
 def judge_command(log: str, *, returncode: int, timed_out: bool, signature: str) -> Judgement:

@@ -121,6 +121,29 @@ def race():
     return json.loads((GOLDEN / "train.json").read_text())
 
 
+def test_the_hunted_race_behind_another_one_is_bad_and_said_so(tmp_path):
+    """`BAD other_thread_race(metrics_context)` in a hunt for the FX race looks like a mistake."""
+    content = race()
+    first = next(thread for thread in content["threads"] if thread["exceptions"])
+    metrics = {
+        **first["exceptions"][0],
+        "type": "RuntimeError",
+        "message": "Cannot update compile_metrics when metrics_context is not in progress",
+        "at_s": 0.1,
+        "fx_flag": False,
+    }
+    content["threads"][-1].update(exceptions=[metrics], completed=False)
+    judged = judge(
+        record(tmp_path, result=content, returncode=1),
+        Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race")),
+        control="clean",
+    )
+
+    assert judged.conclusion is Conclusion.BAD
+    assert judged.outcome.startswith("other_thread_race")
+    assert judged.reason == "fx_flag_race was seen behind it"
+
+
 def test_the_hunted_race_is_bad_and_another_hunt_skips_it(tmp_path):
     """A race seen while hunting an out-of-memory is neither."""
     run = record(tmp_path, result=race(), returncode=1)
