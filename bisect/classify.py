@@ -82,7 +82,8 @@ class Classification:
         secondary: what else was seen, in order, without repetition.
         advice: what to do next.
         detail: the kind of event in a word (`undefined_symbol`, `hash_mismatch`).
-        flags: `masked_by_retry`, `swallowed` (exit code 0 in spite of a failure), `no_control`.
+        flags: `masked_by_retry`, `swallowed` (exit code 0 in spite of a failure), `no_control`, `went_on` (an amplified
+            run whose drafters did most of their steps in spite of failures).
         num_threads: worker threads, where known.
         conclusion: what another question concludes, where the signature says so itself.
     """
@@ -206,6 +207,8 @@ def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...
         flags.append("swallowed")
     if root.outcome.name in RACES and not evidence.control and not isinstance(evidence.result, HazardsResult):
         flags.append("no_control")
+    if isinstance(evidence.result, TrainResult) and evidence.result.went_on:
+        flags.append("went_on")
     return tuple(flags)
 
 

@@ -19,8 +19,8 @@ VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
     """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
 
-    BAD only when that failure was seen, first or behind another one; GOOD only when the run was healthy and could
-    have shown it.
+    BAD only when that failure was seen, first or behind another one; GOOD only when the run could have shown it: it was
+    healthy, or it is one race that is hunted and another one that an amplified run survived.
     """
     name = classification.outcome.name
     if _was_seen(classification, hunted):
@@ -29,6 +29,8 @@ def conclude(classification: Classification, hunted: Outcome | None = None) -> C
     if name is OutcomeName.OK:
         return Conclusion.SKIP if races and (classification.num_threads or 0) < 2 else Conclusion.GOOD
     if name is OutcomeName.TOO_FEW_THREADS and not races:
+        return Conclusion.GOOD
+    if name in RACES and races and "went_on" in classification.flags:
         return Conclusion.GOOD
     return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
 

@@ -255,6 +255,13 @@ class TrainResult:
         configured = self.config.get("num_drafters", 0)
         return len(self.drafters) or (configured if isinstance(configured, int) else 0)
 
+    @property
+    def went_on(self) -> bool:
+        """Whether failures were survived (amplified runs only): two drafters or more did most of their steps."""
+        steps = self.config.get("steps", 0)
+        far = [thread for thread in self.drafters if isinstance(steps, int) and 0 < steps < 2 * thread.steps]
+        return self.amplified and self.finished and len(far) >= 2
+
 
 class Answer(StrEnum):
     """What a hazard probe found."""

@@ -257,3 +257,28 @@ def test_an_evidence_that_is_a_healthy_result_ignores_the_exit_code_zero_only():
     """A run that failed after writing its result would be ok."""
     assert judged(train(HEALTHY), returncode=1)[:2] == ("unknown", "skip")
     assert Conclusion.GOOD.value == judged(train(HEALTHY))[1]
+
+
+MASKS = ("KeyError", "'custom'")
+"""What torch 2.15.0 raises in a drafter that rebuilds its mask while another one compiles."""
+
+
+@pytest.mark.parametrize(
+    ("done", "amplified", "hunt", "conclusion"),
+    [
+        (18, True, "fx_flag_race", "good"),
+        (18, True, "other_thread_race(mask_metadata)", "bad"),
+        (18, False, "fx_flag_race", "skip"),
+        (6, True, "fx_flag_race", "skip"),
+    ],
+)
+def test_an_amplified_run_that_survived_another_race_could_have_shown_the_hunted_one(done, amplified, hunt, conclusion):
+    """2.15.0 shows its own race in every amplified run: as no vote, no search could ever test that end."""
+    threads = [drafter(number, exception=MASKS, steps=done) for number in range(4)]
+    for thread in threads:
+        thread["exceptions"][0] |= {"traceback": 'File "torch/nn/attention/flex_attention.py", line 1, in create_mask'}
+    result = train(threads, config={"steps": 20, "num_drafters": 4}, amplified=amplified)
+    outcome, concluded, _ = judged(result, hunt=hunt, control="clean", returncode=1)
+
+    assert outcome == "other_thread_race(mask_metadata)"
+    assert concluded == conclusion
