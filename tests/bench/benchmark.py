@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[2]
-ROUNDS = 8
+Run = dict[str, Any]
+ROUNDS = 6
 STEPS = 240
-"""Of one run: 40 steps take 1.3 s, and differed by 9 % from run to run of the same environment."""
+"""Of one run, about 10 s of steady steps."""
 
 
 def step(*, seed: int = 1, searches: int = 0) -> Iterator[list[str]]:
@@ -51,51 +52,54 @@ def step(*, seed: int = 1, searches: int = 0) -> Iterator[list[str]]:
 def container(*, seed: int = 1, searches: int = 0) -> Iterator[list[str]]:
     """Steady throughput of one drafter thread in a container against the host, and of the host against itself.
 
-    Each round runs host, container and host again, and compares the container with the mean of both: a machine that
-    grows slower or faster at a steady rate cancels. The Python of the two is not the same unless both machines have
-    the same one: it is named, and is part of what is measured.
+    The two of a pair run at the same time, for what slows the machine then slows both: run after one another, the same
+    environment differed by 9 % from itself, at the same time by 1 %. The Python of the two is not the same unless both
+    machines have the same one: it is named, and is part of what is measured.
     """
-    yield ["what", "median", "95 % of the mean", "start of a cached run", "target"]
-    runs: dict[str, list[dict[str, Any]]] = {"host": [], "container": [], "again": []}
-    for _ in range(ROUNDS):
-        for arm, mine in runs.items():
-            mine.append(_train("container" if arm == "container" else "venv", seed))
-    later = _median(runs["container"], "outside_s") - _median(runs["host"] + runs["again"], "outside_s")
-    hosts, inside = runs["host"][0]["python"], runs["container"][0]["python"]
-    yield [
-        f"container ({inside}) / host ({hosts}), {ROUNDS} rounds",
-        *_ratio(runs["container"], runs["host"], runs["again"]),
-        f"{later:+.1f} s",
-        "0.95",
-    ]
-    yield [f"host again / host, {ROUNDS} rounds", *_ratio(runs["again"], runs["host"]), "", "1"]
+    yield ["what", "mean ratio", "95 %", "start of a cached run", "target"]
+    pairs: dict[str, list[tuple[Run, Run]]] = {"container": [], "venv": []}
+    for number in range(ROUNDS):
+        for arm, done in pairs.items():
+            mine, other = _together((arm, "venv") if number % 2 else ("venv", arm), seed)
+            done.append((mine, other) if number % 2 else (other, mine))
+    later = statistics.median(mine["outside_s"] - other["outside_s"] for mine, other in pairs["container"])
+    mine, other = pairs["container"][0]
+    what = f"container ({mine['python']}) / host ({other['python']}), {ROUNDS} pairs"
+    yield [what, *_ratio(pairs["container"]), f"{later:+.1f} s", "0.95"]
+    yield [f"host / host, {ROUNDS} pairs", *_ratio(pairs["venv"]), "", "1"]
 
 
-def _ratio(mine: list[dict[str, Any]], *others: list[dict[str, Any]]) -> list[str]:
-    """Median and interval of an arm's ratios to the geometric mean of the others in the same round."""
-    rates = [[math.log(run["ktok_s"]) for run in arm] for arm in (mine, *others)]
-    logs = [rate - statistics.fmean(base) for rate, *base in zip(*rates, strict=True)]
+def _ratio(pairs: list[tuple[Run, Run]]) -> list[str]:
+    """Geometric mean of the ratios and its interval, from their logarithms."""
+    logs = [math.log(mine["ktok_s"] / other["ktok_s"]) for mine, other in pairs]
     half = float(student.ppf(0.975, len(logs) - 1)) * statistics.stdev(logs) / math.sqrt(len(logs))
-    low, high = (math.exp(statistics.fmean(logs) + side * half) for side in (-1, 1))
-    return [f"{math.exp(statistics.median(logs)):.3f}", f"{low:.3f} to {high:.3f}"]
-
-
-def _median(runs: list[dict[str, Any]], name: str) -> float:
-    return statistics.median(run[name] for run in runs)
+    middle, low, high = (math.exp(statistics.fmean(logs) + side * half) for side in (0, -1, 1))
+    return [f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
 
 
 _SAFE_PATH_OFF = ("PYTHONSAFEPATH", "")
 
 
-def _train(backend: str, seed: int) -> dict[str, Any]:
-    """Rate of a one-thread run, its Python, and the seconds that are neither in the benchmark nor in its start."""
+def _together(backends: tuple[str, ...], seed: int) -> list[Run]:
+    """One-thread runs at the same time: rate, Python, and the seconds neither in the benchmark nor in its start."""
     with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
-        argv = [sys.executable, "-m", "bisect", "train", "cu130", "--threads", "1", "--steps", str(STEPS)]
-        argv += ["--backend", backend, "--seed", str(seed), "--out", str(out)]
-        subprocess.run(argv, cwd=ROOT, check=True, capture_output=True)
-        result = json.loads((out / "run-0001" / "result.json").read_text(encoding="utf-8"))
-        record = json.loads((out / "run-0001" / "record.json").read_text(encoding="utf-8"))
+        outs = [Path(folder) / str(number) for number in range(len(backends))]
+        started = [_start(backend, out, seed) for backend, out in zip(backends, outs, strict=True)]
+        codes = [process.wait() for process in started]
+        if any(codes):
+            raise RuntimeError(f"a run failed: see what `python -m bisect train cu130 --backend {backends}` says")
+        return [_read(out / "run-0001") for out in outs]
+
+
+def _start(backend: str, out: Path, seed: int) -> subprocess.Popen[bytes]:
+    argv = [sys.executable, "-m", "bisect", "train", "cu130", "--threads", "1", "--steps", str(STEPS)]
+    argv += ["--backend", backend, "--seed", str(seed), "--out", str(out)]
+    return subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _read(run: Path) -> Run:
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    record = json.loads((run / "record.json").read_text(encoding="utf-8"))
     return {
         "ktok_s": result["throughput"]["ktok_s"],
         "python": f"Python {result['environment']['python']}",
