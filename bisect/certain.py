@@ -108,13 +108,15 @@ def _endpoint(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait |
         if line.runs[position]:
             continue
         if line.skips[position] >= ENDPOINT_TRIES:
-            reason = f"the {claim} endpoint could not be tested in {line.skips[position]} tries"
+            tries = f"{line.skips[position]} tries{line.told_of_skips(position)}"
+            reason = f"the {claim} endpoint {line.name(position)} could not be tested in {tries}"
             return Contradiction(endpoint=line.name(position), reason=reason, posterior=_posterior(line, None))
         due.append(position)
     if not due:
         return None
     free = [end for end in due if end not in busy][:workers]
-    return _ask(line, free, "endpoints are checked first", None)
+    told = line.told_of_skips(due[0])
+    return _ask(line, free, f"endpoints are checked first{told}", None)
 
 
 def _ask(line: Lineup, free: Sequence[int], reason: str, window: _Window | None) -> Probe | Wait:

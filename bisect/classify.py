@@ -153,6 +153,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
         completed=completed,
         was_moving=facts.was_moving,
         time_limit=any(finding.detail == "time_limit" for finding in findings),
+        little_shm=any(finding.detail == "shared_memory" for finding in findings),
         completed_on_cpu=completed and all(thread.device == "cpu" for thread in drafters),
         in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )

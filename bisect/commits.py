@@ -26,6 +26,15 @@ PATHS = (
 MAX_COMMITS = 60
 
 
+def refuse_no_repository(repo: str) -> None:
+    """UsageError when there is no git repository where a clone of pytorch is said to be."""
+    argv = ["git", "-C", repo, "rev-parse", "--git-dir"]
+    done = process.capture(argv, cwd=Path.cwd(), env=dict(os.environ))
+    if done.returncode != 0:
+        reason = (done.stderr.strip().splitlines() or ["git failed"])[0]
+        raise UsageError(f"--torch-repo {repo}: {reason}", hint="give a clone of pytorch, or leave it out")
+
+
 def between(before: Row, after: Row, *, repo: str) -> tuple[str, ...]:
     """One line a commit, newest first; nothing without a clone. UsageError when the clone cannot tell."""
     old, new = (str(row.facts.get("git_version", "")) for row in (before, after))

@@ -20,7 +20,7 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     2: ("harness_error", "SIGINT: interrupted by hand"),
     4: ("arch_unsupported", "SIGILL: the build uses instructions that this CPU lacks"),
     6: ("abort", "SIGABRT"),
-    7: ("segfault", "SIGBUS"),
+    7: ("segfault", "SIGBUS: a mapped page could not be had; a full /dev/shm or disk does that, and so does a bug"),
     8: ("abort", "SIGFPE"),
     9: ("out_of_memory(host)", "SIGKILL: most often the kernel's out-of-memory killer; dmesg or OOMKilled would tell"),
     11: ("segfault", "SIGSEGV"),
@@ -59,7 +59,7 @@ def _ending(spelled: str, meaning: str, returncode: int | None) -> Finding:
         role=Role.ENDING if spelled in _DIRECT else Role.EXIT,
         position=AFTER_EVERYTHING,
         text=shown,
-        detail="exit_code",
+        detail="bus_error" if "SIGBUS" in meaning else "exit_code",
         conclusion=Conclusion.RETRY if interrupted else None,
     )
 

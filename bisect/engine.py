@@ -152,14 +152,14 @@ def _endpoint(state: _State, workers: int) -> Step | None:
             return Contradiction(
                 endpoint=line.name(position),
                 reason=f"the {claim} endpoint {line.name(position)} could not be tested in "
-                f"{line.skips[position]} tries, so nothing is known about this end",
+                f"{line.skips[position]} tries, so nothing is known about this end{line.told_of_skips(position)}",
                 posterior=state.posterior,
             )
     under_way = {end: int(line.runs[end]) + state.pending.count(end) for end in (line.bad_end, line.good_end)}
     due = [end for end, runs in under_way.items() for _ in range(ENDPOINT_RUNS - runs)]
     if not due or state.runs >= state.problem.max_runs:
         return None
-    return state.probe(due[:workers], "endpoints are checked first, more than once")
+    return state.probe(due[:workers], f"endpoints are checked first, more than once{line.told_of_skips(due[0])}")
 
 
 def _enough_for_nothing(state: _State, *, at_the_ends: int) -> float:

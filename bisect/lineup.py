@@ -70,6 +70,15 @@ class Lineup:
         """The candidate to run for a position: the first of equal ones."""
         return self.groups[position][0]
 
+    def told_of_skips(self, position: int) -> str:
+        """What the reason of a step adds where runs said nothing: of this position, and of all where none did."""
+        name, tries = self.name(position), int(self.skips[position])
+        if not tries or self.runs[position]:
+            return ""
+        if not self.runs.any():
+            return f"; all {int(self.skips.sum())} runs so far were skipped, {tries} of them of {name}"
+        return f"; {name} was skipped {tries} times so far"
+
     def positions(self, names: Iterable[str]) -> list[int]:
         """Positions of `names`; those outside the endpoints are left out."""
         where = {name: position for position, group in enumerate(self.groups) for name in group}

@@ -26,6 +26,8 @@ from .recommend import leading
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from envs.room import Estimate
+
     from .matrix import Cell, Rules
 
 RUN_S = 30.0
@@ -147,3 +149,30 @@ def _reason(entry: Assessment) -> str:
     if entry.failures:
         return f"confirms {entry.detail}"
     return f"{entry.count} so far"
+
+
+def plan_text(cells: Sequence[Cell], plan: Plan, *, sizes: Sequence[Estimate], free_bytes: int) -> str:
+    """What is about to happen, before anything is downloaded: cells, those that cannot run and why, the cost.
+
+    `sizes` are of the environments that are known to be built; those of the others cannot be told.
+    """
+    blocked = [cell for cell in cells if cell.blocked is not None]
+    disk_bytes = sum(needs.disk_bytes for needs in sizes)
+    builds = f"{plan.builds} environments to build" + (f" ({_cost(sizes)})" if plan.builds else "")
+    runs = f"about {plan.runs} runs, {builds}, {plan.seconds / 60:.0f} minutes"
+    lines = [f"{len(cells)} cells, {len(blocked)} of them impossible here; {runs}"]
+    for environment, why in dict.fromkeys((cell.key.environment, cell.blocked) for cell in blocked):
+        assert why is not None
+        unblock = f"; unblock: {why.unblock}" if why.unblock else ""
+        lines.append(f"  {environment}: {why.state.value}: {why.reason}{unblock}")
+    if disk_bytes > free_bytes:
+        free = f"{free_bytes / 1e9:.1f} GB are free"
+        lines.append(f"warning: {free}: give another --store, fewer builds, or prune first")
+    return "\n".join(lines)
+
+
+def _cost(sizes: Sequence[Estimate]) -> str:
+    if not sizes:
+        return "size unknown"
+    download, disk = (sum(getattr(needs, name) for needs in sizes) / 1e9 for name in ("download_bytes", "disk_bytes"))
+    return f"{download:.1f} GB to download, {disk:.1f} GB on disk"

@@ -13,10 +13,8 @@ from .matrix_state import format_ratio
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .matrix import Cell
     from .matrix_compare import Change
     from .matrix_report import Report
-    from .matrix_schedule import Plan
     from .matrix_state import Assessment, Machine
     from .recommend import Recommendation
 
@@ -89,20 +87,6 @@ def hazard_rows(report: Report) -> list[tuple[str, tuple[str, ...], str]]:
         return found.answer if found is not None else "-"
 
     return [(hazard, tuple(of(hazard, name) for name in environments), text) for hazard, text in meanings.items()]
-
-
-def plan_text(cells: Sequence[Cell], plan: Plan, *, download_bytes: int, disk_bytes: int) -> str:
-    """What is about to happen, before anything is downloaded: cells, those that cannot run and why, the cost."""
-    blocked = [cell for cell in cells if cell.blocked is not None]
-    cost = f"{download_bytes / 1e9:.1f} GB to download, {disk_bytes / 1e9:.1f} GB on disk"
-    builds = f"{plan.builds} environments to build ({cost})"
-    runs = f"about {plan.runs} runs, {builds}, {plan.seconds / 60:.0f} minutes"
-    lines = [f"{len(cells)} cells, {len(blocked)} of them impossible here; {runs}"]
-    for environment, why in dict.fromkeys((cell.key.environment, cell.blocked) for cell in blocked):
-        assert why is not None
-        unblock = f"; unblock: {why.unblock}" if why.unblock else ""
-        lines.append(f"  {environment}: {why.state.value}: {why.reason}{unblock}")
-    return "\n".join(lines)
 
 
 def machine_title(machine: Machine) -> str:

@@ -31,7 +31,9 @@ class Plan:
         cached: how many of them are built already.
         builds: environments that will be built, at most about.
         download_bytes: to download for all of them; 0 when the index does not say.
-        disk_bytes: on disk at once, given the cap on kept environments.
+        disk_bytes: on disk at once, given the cap on kept environments; 0 when nothing says how large one is.
+        first_bytes: of that, what the two endpoints add to the disk.
+        free_bytes: what the disk of the store has left.
         runs: (failure rate of the bad side, expected runs); one entry when a run settles a candidate.
         seconds: expected time for the first entry of `runs`.
         max_runs: the budget.
@@ -42,6 +44,8 @@ class Plan:
     builds: int
     download_bytes: int
     disk_bytes: int
+    first_bytes: int
+    free_bytes: int
     runs: tuple[tuple[float, int], ...]
     seconds: float
     max_runs: int
@@ -56,6 +60,8 @@ class Plan:
             "builds": self.builds,
             "download_bytes": self.download_bytes,
             "disk_bytes": self.disk_bytes,
+            "sizes_known": self.disk_bytes > 0,
+            "free_bytes": self.free_bytes,
             "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
             "seconds": round(self.seconds),
             "max_runs": self.max_runs,
@@ -66,17 +72,26 @@ class Plan:
         runs = ", ".join(f"about {count} if it fails in {rate:.0%} of runs" for rate, count in self.runs)
         if len(self.runs) == 1:
             runs = f"about {self.runs[0][1]}, one settles a build"
-        size = f"{self.download_bytes / 1e9:.1f} GB to download" if self.download_bytes else "download size unknown"
         found = [
             f"plan: {self.num_candidates} candidates ({self.cached} built already), about {self.builds} builds",
-            f"      {size}, about {self.disk_bytes / 1e9:.1f} GB of disk at once",
+            f"      {self._sizes()}",
             f"      runs: {runs}; at most {self.max_runs}",
             f"      about {self.seconds / 60:.0f} min",
         ]
+        if self.disk_bytes > self.free_bytes:
+            free = f"{self.free_bytes / 1e9:.1f} GB are free"
+            found.append(f"      warning: {free}: give a smaller --keep, another --store, or prune first")
         worst = max(count for _, count in self.runs)
         if worst > self.max_runs:
             found.append(f"      note: a rare failure may need {worst} runs, more than --max-runs {self.max_runs}")
         return found
+
+    def _sizes(self) -> str:
+        download = f"{self.download_bytes / 1e9:.1f} GB to download" if self.download_bytes else "download size unknown"
+        if self.builds <= self.cached:
+            download = "nothing to download"
+        disk = f"about {self.disk_bytes / 1e9:.1f} GB of disk at once" if self.disk_bytes else "disk size unknown"
+        return f"{download}, {disk}"
 
 
 def make_plan(
@@ -86,9 +101,10 @@ def make_plan(
     run_s: float,
     download_bytes: int,
     disk_bytes: int,
+    free_bytes: int,
     keep: int,
 ) -> Plan:
-    """Estimate a search; sizes are of one environment."""
+    """Estimate a search; the first two sizes are of one environment, 0 where unknown."""
     size = len(problem.candidates)
     halvings = ceil(log2(max(2, size - 1)))
     builds = min(size, halvings + 2)
@@ -101,6 +117,8 @@ def make_plan(
         builds=builds,
         download_bytes=new * download_bytes,
         disk_bytes=min(builds, keep) * disk_bytes,
+        first_bytes=sum(end not in problem.cached for end in (problem.good, problem.bad)) * disk_bytes,
+        free_bytes=free_bytes,
         runs=runs,
         seconds=seconds,
         max_runs=problem.max_runs,

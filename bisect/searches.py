@@ -9,32 +9,32 @@ from __future__ import annotations
 import json
 import shlex
 import signal
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from filelock import FileLock, Timeout
 
-from envs.build import estimate, is_built
-from envs.errors import InterruptedRunError, ToolError, UsageError
-from envs.resolve import lock_for
+from envs.errors import InterruptedRunError, UsageError
 
 from .builds import Builder
-from .commands.search_options import RUN_S, Asked, default_run_directory
+from .commands.search_options import Asked, default_run_directory
 from .driver import Event, Search
 from .executor import ProbeRunner, import_is_the_question
 from .files import make_run_directory, refuse_used
 from .journal import FILE_NAME, Journal, read
 from .launch import Launcher, Progress, launcher_on
-from .model import Conclusion, Problem
-from .plan import left_of, make_plan
+from .model import Conclusion
+from .plan import left_of
 from .probe import RunKind, without_credentials
 from .progress import follow
 from .report import EXIT_CODES, Report, as_json, verdict_name
 from .report_text import render
+from .search_plan import new_plan
 from .search_report import engine_of, problem_of, report_of, write_reports
 from .state import State
+from .surroundings import refuse_no_room
 
 if TYPE_CHECKING:
     import argparse
@@ -76,9 +76,9 @@ class Request:
 def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Start or go on with a search; the exit code of its verdict."""
     path = request.directory / FILE_NAME
-    _launcher(request, print)  # where it cannot run is told before anything is listed or made
+    launcher = _launcher(request, print)  # where it cannot run is told before anything is listed or made
     if args.dry_run:
-        _, plan = _new_plan(request)
+        plan = new_plan(request)
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
         return 0
     if not path.exists():
@@ -86,7 +86,7 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
     if not request.directory.exists():
         make_run_directory(request.directory)
     with _only_one(request.directory):
-        journal = _open(request, path, stderr)
+        journal = _open(request, path, launcher, stderr)
         try:
             report = _searched(request, journal, stderr)
         finally:
@@ -104,7 +104,7 @@ def _only_one(directory: Path) -> FileLock:
     return lock
 
 
-def _open(request: Request, path: Path, stderr: IO[str]) -> Journal:
+def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> Journal:
     """The journal with its plan: a new one, or the one to go on with, if it is of the same search."""
     identity = json.loads(json.dumps(request.asked.identity))
     if path.exists():
@@ -115,8 +115,10 @@ def _open(request: Request, path: Path, stderr: IO[str]) -> Journal:
         header = {"command": request.kind, "argv": argv, "identity": identity, "cwd": str(Path.cwd())}
         journal = Journal.create(path, header)
     if not journal.contents.of("plan"):
-        _, plan = _new_plan(request)
+        plan = new_plan(request)
         print("\n".join(plan["lines"]), file=stderr, flush=True)
+        if launcher.node_store is None:
+            refuse_no_room(plan["first_bytes"], request.settings.store)
         journal.append("plan", **plan)
         journal = _reopened(journal)
     else:
@@ -150,56 +152,6 @@ def _refuse_another(header: Mapping[str, Any], kind: str, identity: Mapping[str,
             f"{path} is of another search: {', '.join(differing)} differ",
             hint="give another --out, or the same options",
         )
-
-
-def _new_plan(request: Request) -> tuple[Range, dict[str, Any]]:
-    """List the builds, pick the range, and say what the search will cost."""
-    found = request.find_range()
-    candidates = [asdict(candidate) for candidate in found.candidates]
-    definitions = {entry["id"]: request.define(entry) for entry in candidates}
-    cached = [name for name, definition in definitions.items() if is_built(definition, request.settings)]
-    problem = Problem(
-        candidates=tuple(definitions),
-        good=found.good,
-        bad=found.bad,
-        equal=found.equal,
-        max_runs=request.asked.max_runs,
-        cached=frozenset(cached),
-    )
-    download, disk = _sizes(definitions[found.bad], request.settings)
-    cost = make_plan(
-        problem,
-        certain=request.asked.certain,
-        run_s=RUN_S[request.asked.question.kind],
-        download_bytes=download,
-        disk_bytes=disk,
-        keep=request.asked.keep,
-    )
-    lines = cost.lines() + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
-    plan = {
-        "candidates": candidates,
-        "excluded": [asdict(item) for item in found.excluded],
-        "good": found.good,
-        "bad": found.bad,
-        "equal": found.equal,
-        "cached": cached,
-        "hunted": request.asked.question.words,
-        "certain": request.asked.certain,
-        "throughput": request.asked.question.throughput,
-        "min_effect": request.asked.min_effect,
-        "cost": {**cost.as_json(), "excluded": [asdict(item) for item in found.excluded]},
-        "lines": lines,
-    }
-    return found, plan
-
-
-def _sizes(definition: Definition, settings: Settings) -> tuple[int, int]:
-    """Bytes to download and on disk of one environment; zeros when it cannot be resolved, which the loop will tell."""
-    try:
-        found = estimate(lock_for(definition, settings), settings)
-    except ToolError:
-        return 0, 0
-    return found.download_bytes, found.disk_bytes
 
 
 def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:

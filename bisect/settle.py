@@ -55,6 +55,7 @@ class Circumstances:
         compiled: whether at least one compilation was counted.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
         was_moving: whether steps were still being made shortly before the run was ended from outside; None if unknown.
+        little_shm: whether something says that shared memory was short: a bus error is only how that ended.
         time_limit: whether a scheduler says that the run's time was over.
         completed: whether a result file says that every thread did its work.
         completed_on_cpu: the same, on a CPU: then a missing GPU was not needed.
@@ -70,6 +71,7 @@ class Circumstances:
     completed: bool
     was_moving: bool | None
     time_limit: bool
+    little_shm: bool
 
     @property
     def single(self) -> bool:
@@ -89,6 +91,8 @@ def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[F
 def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding | None:
     match finding.outcome.name:
         case OutcomeName.OK:
+            return None
+        case OutcomeName.SEGFAULT if circumstances.little_shm and finding.detail == "bus_error":
             return None
         case OutcomeName.NOTHING_COMPILED:
             return None if circumstances.compiled else finding

@@ -42,6 +42,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument("--force", default="", choices=("", "dense", "recompile-limit"), help="degrade on purpose")
     found.add_argument("--import", dest="imports", action="append", default=[], metavar="PKG", help="import it first")
     found.add_argument("--set", dest="assignments", action="append", default=[], metavar="KEY=VALUE")
+    found.add_argument(
+        "--check", action="store_true", help="only say whether these options can be used; needs no torch"
+    )
     return found
 
 
@@ -81,6 +84,8 @@ def _train(request: Request, args: argparse.Namespace) -> int:
     name = choose_profile("smoke" if request.profile == "auto" else request.profile, Machine())
     config = _configure(name, request, args)
     check(request.workaround)
+    if args.check:
+        return COMPLETED
     os.environ.update(environment_of(request.workaround))
     request.output.parent.mkdir(parents=True, exist_ok=True)
     result = ResultFile(request, config, clock=time.time())

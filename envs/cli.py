@@ -87,7 +87,9 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--from", dest="reference", metavar="IMAGE@DIGEST", default="", help="pull it from a registry")
     sub.add_argument("--rootfs", metavar="ARCHIVE", type=Path, help="import a root file system archive")
     sub.add_argument("--suite", metavar="NAME", default="bookworm", help="Debian release to make it from")
-    caches = commands.add_parser("cache", help="keep compile caches as archives: save, restore, list")
+    text = "keep compile caches as archives: save, restore, list"
+    told = "every ACTION takes --json; example: python -m envs cache list --json"
+    caches = commands.add_parser("cache", help=text, description=text, epilog=told)
     cached = caches.add_subparsers(required=True, metavar="ACTION")
     caching.add_save(add("save", caching.save, "save a compile cache with a manifest", to=cached))
     caching.add_restore(add("restore", caching.restore, "restore one into a build it fits", to=cached))

@@ -54,6 +54,11 @@ def shipped() -> tuple[History, ...]:
     return tuple(load(path.stem) for path in sorted(DIRECTORY.glob("*.toml")))
 
 
+def names() -> tuple[str, ...]:
+    """What the shipped histories on their bases are called: `cu128+sglang-residue`."""
+    return tuple(f"{base}+{found.name}" for found in shipped() for base in found.bases)
+
+
 def definitions() -> tuple[Definition, ...]:
     """Every shipped history on each of the bases it ships for."""
     return tuple(compose(spec.load(base), found) for found in shipped() for base in found.bases)

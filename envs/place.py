@@ -63,7 +63,7 @@ class Place(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Host:
+class HostPlace:
     """This machine itself."""
 
     image: str = ""
@@ -106,7 +106,7 @@ class Host:
         )
 
 
-HOST = Host()
+HOST = HostPlace()
 
 
 def place_of(settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ) -> Place:
@@ -136,6 +136,14 @@ def place_of(settings: Settings, image: str = "", environ: Mapping[str, str] = o
         ),
         answers=answers,
     )
+
+
+def refuse_without_engine(settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ) -> None:
+    """CannotRunError (exit 6) when a container is asked for and no engine answers; looks at no image."""
+    if image or settings.backend == "container":
+        from . import container  # noqa: PLC0415
+
+        container.connect(environ).close()
 
 
 def owner_of(store: Path) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import machine, uv, venv
-from .errors import CannotRunError
+from .errors import CannotRunError, UsageError
 from .progress import UNPACKED
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from .lock import Pin
     from .settings import Settings
@@ -49,6 +50,19 @@ def refuse_if_full(pins: tuple[Pin, ...], settings: Settings, report: Callable[[
         f"{len(pins)} packages: at most {_gb(needs.download_bytes)} to download, "
         f"about {_gb(needs.disk_bytes)} on disk, {_gb(free)} free"
     )
+
+
+def refuse_unwritable(store: Path) -> None:
+    """Refuse a store in which nothing can be made."""
+    existing = next(path for path in (store, *store.parents) if path.exists())
+    if not existing.is_dir():
+        raise UsageError(f"the store {store} cannot be: {existing} is a file", hint="give a directory with --store")
+    try:
+        Path(tempfile.mkdtemp(dir=existing)).rmdir()
+    except OSError as error:
+        raise CannotRunError(
+            f"the store {store} cannot be written: {error.strerror}", hint="give another one with --store"
+        ) from error
 
 
 def _does_not_fit(where: Path, wanted: int, free: int) -> CannotRunError:

@@ -181,6 +181,10 @@ def loaded_names(told: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_LOADED.findall(told)))
 
 
+LITTLE_SHM_BYTES = 1 << 30
+"""Below this a bus error is put down to shared memory; above it, nothing says that it was not the build's own."""
+
+
 def ending(state: Mapping[str, Any], limits: Limits) -> Ending:
     """Read the engine's `State` of an exited container."""
     code = int(state.get("ExitCode", 0))
@@ -196,8 +200,9 @@ def ending(state: Mapping[str, Any], limits: Limits) -> Ending:
             note="container: killed with SIGKILL; the engine does not say that a memory limit was reached",
         )
     if code == 135:
-        size = f"it had {limits.shm_bytes >> 20} MiB"
-        return Ending(returncode=code, note=f"container: bus error, most often insufficient shared memory: {size}")
+        size = f"{limits.shm_bytes >> 20} MiB of /dev/shm"
+        why = "most often insufficient shared memory: " if limits.shm_bytes < LITTLE_SHM_BYTES else ""
+        return Ending(returncode=code, note=f"container: bus error, {why}it had {size}")
     if code == 0 and state.get("Error"):
         return Ending(returncode=125, note=f"container: {state['Error']}")
     return Ending(returncode=code)

@@ -218,9 +218,12 @@ def steps(tables: object, *, origin: str) -> tuple[HistoryStep, ...]:
 
 
 def _unknown_definition(name: str) -> UsageError:
+    from . import history  # noqa: PLC0415  (it builds on this module)
+
     names = sorted(path.stem for path in DIRECTORY.glob("*.toml"))
-    near = difflib.get_close_matches(name, names, n=2, cutoff=0.5)
-    known = ", ".join(names)
+    grown = history.names()
+    near = difflib.get_close_matches(name, (*names, *grown), n=2, cutoff=0.5)
+    known = f"{', '.join(names)}; with a history: {', '.join(grown)}"
     return UsageError(
         f"no environment definition named {name!r}",
         hint=f"did you mean {' or '.join(near)}?" if near else f"there are: {known}; or give the path of a TOML file",

@@ -14,9 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import settings, spec
+from envs import machine, settings, spec
 from envs.errors import InterruptedRunError, UsageError
 
+from ..cures import NAMES
 from ..html import matrix_page
 from ..journal import FILE_NAME
 from ..launch import PLACES, LocalLauncher, launcher_on
@@ -29,12 +30,13 @@ from ..matrix_json import parse_report, report_json
 from ..matrix_plan import Prepared, prepare, template
 from ..matrix_report import HazardAnswer, Origin, Report, make_report
 from ..matrix_run import MatrixRun
-from ..matrix_schedule import Plan, plan
+from ..matrix_schedule import Plan, plan, plan_text
 from ..matrix_store import MatrixDirectory
-from ..matrix_text import plan_text, terminal
+from ..matrix_text import terminal
 from ..probe import code_digest, without_credentials
 from ..recommend import Advice
 from ..search_report import report_of
+from ..surroundings import WORKLOAD, refuse_options, refuse_unusable
 from .search_options import add_environment_options
 
 if TYPE_CHECKING:
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
 
 PACKAGE = Path(__file__).resolve().parent.parent
 DEFAULT_AXES = PACKAGE / "matrix.toml"
-WORKLOAD = PACKAGE.parent / "dflash"
 DEFAULT_OUT = "runs/matrix"
 UNSETTLED = 4
 
@@ -93,6 +94,9 @@ class Request:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Plan, run, report."""
     request = _request(args)
+    refuse_unusable(request.settings)
+    for workaround in {"none", *request.axes.workarounds} - (set(NAMES) - {"none"}):
+        refuse_options(("--profile", request.axes.profile, "--workaround", workaround, *request.axes.arguments))
 
     def say(line: str) -> None:
         print(line, file=stderr, flush=True)
@@ -203,8 +207,8 @@ def _plan_text(request: Request, prepared: Prepared, estimate: Plan) -> str:
     text = plan_text(
         prepared.cells,
         estimate,
-        download_bytes=sum(needs.download_bytes for needs in needed),
-        disk_bytes=sum(needs.disk_bytes for needs in needed),
+        sizes=needed,
+        free_bytes=machine.free_bytes(request.settings.store),
     )
     limit = request.budget.seconds
     if limit is not None and estimate.seconds > limit:

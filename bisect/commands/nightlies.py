@@ -13,6 +13,7 @@ from envs.origin import torch_files
 
 from ..candidates import Range, nightlies, select
 from ..searches import Request, directory_of, run_search
+from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds, check_variant
 
 if TYPE_CHECKING:
@@ -54,9 +55,11 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     def define(entry: Mapping[str, Any]) -> spec.Definition:
         return spec.with_torch(base, version=entry["id"], cuda=args.cuda)
 
+    question = asked(args)
+    refuse_missing(question, here, base=base, torch_repo=args.torch_repo or "")
     request = Request(
         kind=KIND,
-        asked=asked(args),
+        asked=question,
         settings=here,
         find_range=find_range,
         define=define,

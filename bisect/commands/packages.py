@@ -30,6 +30,7 @@ from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
 from ..packages_sides import Mixer, read_side, requirements_in
 from ..probe import RunKind, without_credentials
 from ..report import EXIT_CODES
+from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, default_run_directory
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if args.imports and request.question.kind is not RunKind.TRAIN:
         raise UsageError("--import belongs to --probe train", hint="let the command itself import it")
     here = settings.from_arguments(args, os.environ)
+    refuse_missing(request, here, base=spec.load(args.base), torch_repo=args.torch_repo or "")
 
     def say(line: str) -> None:
         print(line, file=stderr, flush=True)

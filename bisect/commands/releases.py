@@ -18,6 +18,7 @@ from envs.resolve import keep_lock, lock_for, request_digest
 
 from ..candidates import Range, releases, select
 from ..searches import Request, directory_of, run_search
+from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds
 
 if TYPE_CHECKING:
@@ -53,9 +54,11 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         )
         return select(found, good=args.good, bad=args.bad)
 
+    question = asked(args)
+    refuse_missing(question, here, base=base, torch_repo=args.torch_repo or "")
     request = Request(
         kind=KIND,
-        asked=asked(args),
+        asked=question,
         settings=here,
         find_range=find_range,
         define=exchange.define,

@@ -12,6 +12,7 @@ from envs.origin import torch_files
 
 from ..candidates import Range, releases, select
 from ..searches import Request, directory_of, run_search
+from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds, check_variant
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         served = "" if own_index else backend.default_variant(entry["id"])
         return spec.with_torch(base, version=entry["version"], cuda=args.cuda or served)
 
+    question = asked(args)
+    refuse_missing(question, here, base=base, torch_repo=args.torch_repo or "")
     request = Request(
         kind=KIND,
-        asked=asked(args),
+        asked=question,
         settings=here,
         find_range=find_range,
         define=define,

@@ -28,6 +28,8 @@ from ..model import OutcomeName
 from ..probe import RunKind, RunRecord, RunRequest
 from ..progress import follow
 from ..run_all import run_all
+from ..run_plan import show_plan
+from ..surroundings import refuse_options, refuse_unusable
 from ..train_report import JudgedRun, TrainAnswer, as_json, render
 from .search_options import add_environment_options, compiles_native_code, default_run_directory
 
@@ -72,6 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds without a sign of life")
     parser.add_argument("--out", metavar="DIR", help="run directory (default: runs/<time>-train-ENV)")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (--on slurm)")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan (build, disk, time) and stop")
     parser.add_argument("--json", action="store_true", help="the answer as JSON on stdout")
     add_environment_options(parser, places=PLACES)
 
@@ -99,8 +102,13 @@ class Request:
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Build, run, judge, report."""
+    refuse_options((*_benchmark_arguments(args), *(() if args.threads is None else ("--threads", str(args.threads)))))
+    refuse_unusable(settings.from_arguments(args, os.environ), image=spec.load(args.env).image)
     request = _request(args)
     launcher = _launcher(request, stderr)
+    if args.dry_run:
+        runs = request.repeat + (request.control and request.threads != 1) + (request.cache != "cold")
+        return show_plan(request.definition, request.settings, num_runs=runs, as_json=args.json, stdout=stdout)
     make_run_directory(request.directory)
     try:
         built = _built(request, request.definition, launcher, stderr)
@@ -234,6 +242,8 @@ def _with_threads(request: Request, threads: int | None) -> tuple[str, ...]:
 def _request(args: argparse.Namespace) -> Request:
     if args.cache not in ("cold", "warm") and not args.cache.startswith("from="):
         raise UsageError(f"--cache cannot be {args.cache!r}", hint="cold, warm, from=ENV, or from=ARCHIVE")
+    if args.cache.startswith("from=") and not args.cache.endswith(cache.SUFFIX):
+        spec.load(args.cache.removeprefix("from="))
     for name in ("repeat", "threads", "steps"):
         if (1 if getattr(args, name) is None else getattr(args, name)) < 1:
             raise UsageError(f"--{name} must be at least 1, not {getattr(args, name)}")

@@ -26,6 +26,8 @@ from ..files import make_run_directory, refuse_used
 from ..judge import classify_train, control_verdict, train_result
 from ..probe import RunKind, RunRequest, run_once
 from ..progress import follow
+from ..run_plan import show_plan
+from ..surroundings import refuse_options, refuse_unusable
 from .hazards import probe, probe_request
 from .search_options import add_environment_options, default_run_directory
 
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-control", action="store_true", help="skip the run with one drafter thread")
     parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds without a sign of life")
     parser.add_argument("--out", metavar="DIR", help="run directory (default: runs/<time>-workarounds-ENV)")
+    parser.add_argument("--dry-run", action="store_true", help="show the plan (build, disk, time) and stop")
     parser.add_argument("--json", action="store_true", help="the table as JSON on stdout")
     add_environment_options(parser)
 
@@ -77,7 +80,13 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     definition = spec.load(args.env)
     request = _request(args, definition)
     refuse_used(request.directory)
+    for name in {"none", *request.names} - (set(NAMES) - {"none"}):
+        refuse_options((*request.arguments, "--workaround", name))
     chosen = settings.from_arguments(args, os.environ)
+    refuse_unusable(chosen, image=definition.image)
+    if args.dry_run:
+        runs = request.repeat * len(request.names) + request.control
+        return show_plan(definition, chosen, num_runs=runs, as_json=args.json, stdout=stdout)
     built = build(definition, chosen, report=lambda line: print(line, file=stderr, flush=True))
     make_run_directory(request.directory)
     cures, plain, control = measure(request, built, stderr=stderr)

@@ -105,6 +105,8 @@ ENDINGS = (
         example="Bus error (core dumped)",
         role=Role.ENDING,
         detail="bus_error",
+        advice="Look whether /dev/shm or the disk was full (df); if not, it is a crash: repeat with PYTHONFAULTHANDLER=1 "
+        "and keep the stacks.",
     ),
     rule(
         "harness_error",

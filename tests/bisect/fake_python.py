@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from envs.place import HOST, Host
+from envs.place import HOST, HostPlace
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 _SCRIPT = """#!{python}
@@ -37,7 +37,7 @@ class FakeEnvironment:
     digest: str
     path: Path
     python: Path
-    place: Host = HOST
+    place: HostPlace = HOST
     environment: tuple[tuple[str, str], ...] = (("FROM_DEFINITION", "yes"),)
 
 

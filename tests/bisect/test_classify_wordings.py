@@ -794,6 +794,24 @@ def test_a_time_limit_alone_says_nothing(limit, hunted, returncode):
     assert "more time" in found.advice
 
 
+@pytest.mark.parametrize(
+    ("note", "expected", "conclusion"),
+    [
+        ("container: bus error, most often insufficient shared memory: it had 64 MiB of /dev/shm\n", "harness_error", "retry"),
+        ("container: bus error, it had 2048 MiB of /dev/shm\n", "segfault", "bad"),
+        ("Bus error (core dumped)\n", "segfault", "bad"),
+        ("", "segfault", "bad"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("returncode", [135, -7])
+def test_a_bus_error_is_a_crash_unless_something_says_that_memory_was_short(note, expected, conclusion, returncode):
+    """A build that crashes with SIGBUS every time would never be convicted, or one in a small container would."""
+    found = classify(Evidence(log=ST + note, returncode=returncode))
+
+    assert str(found.outcome) == expected
+    assert conclude(found, Outcome.parse("segfault")) is Conclusion(conclusion)
+
+
 def test_a_thread_that_traces_itself_is_nested_unless_several_ran():
     """One that traces itself fails alone too; of several that compile at once each is inside a trace of its own."""
     log = (

@@ -192,3 +192,22 @@ def test_no_candidate_takes_the_name_of_no_change(capsys, tmp_path):
     code, output = _run({**DATA, "candidates": [*DATA["candidates"], "none"]}, capsys, tmp_path)
 
     assert (code, output.err.startswith("error: a candidate is named 'none'")) == (2, True)
+
+
+@pytest.mark.parametrize("rounds", [1, 5])
+def test_runs_that_were_all_skipped_are_the_reason_that_is_given(capsys, tmp_path, rounds):
+    """A script whose every run fails would be asked for the same candidate again and again without a word."""
+    data = {**DATA, "observations": [[name, "skip"] for name in DATA["candidates"]] * rounds}
+
+    _, output = _run(data, capsys, tmp_path)
+
+    assert f"all {5 * rounds} runs so far were skipped, {rounds} of them of d5" in output.out
+
+
+def test_an_endpoint_that_was_skipped_is_named_in_the_reason(capsys, tmp_path):
+    """The one end that cannot be tested would be hidden by the runs of the others."""
+    data = {**DATA, "observations": [["d1", "good"]] * 3 + [["d5", "skip"]] * 2}
+
+    _, output = _run(data, capsys, tmp_path)
+
+    assert "d5 was skipped 2 times so far" in output.out

@@ -14,6 +14,7 @@ def problem(**fields):
 
 def plan(**fields):
     values = {"certain": False, "run_s": 50.0, "download_bytes": 10**9, "disk_bytes": 5 * 10**9, "keep": 6}
+    values["free_bytes"] = 10**12
     return make_plan(problem(), **{**values, **fields})
 
 
@@ -38,20 +39,50 @@ def test_builds_disk_and_time_are_shown_and_disk_is_capped():
     assert any("8.0 GB to download" in line for line in found.lines())
 
 
+def test_a_disk_that_is_too_small_is_one_line_of_warning():
+    """People would start a search that ends in the middle of the night for want of space."""
+    tight, enough = plan(keep=4, free_bytes=15 * 10**9), plan(keep=3, free_bytes=15 * 10**9)
+
+    assert [line for line in tight.lines() if "warning" in line] == [
+        "      warning: 15.0 GB are free: give a smaller --keep, another --store, or prune first"
+    ]
+    assert [line for line in enough.lines() if "warning" in line] == []
+    assert tight.first_bytes == 2 * 5 * 10**9
+
+
+def test_a_size_that_nothing_says_is_unknown():
+    """`0.0 GB of disk` would be read as no disk at all."""
+    found = plan(download_bytes=0, disk_bytes=0, free_bytes=0)
+
+    assert "      download size unknown, disk size unknown" in found.lines()
+    assert found.as_json()["sizes_known"] is False
+    assert not any("warning" in line for line in found.lines())
+
+
 def test_what_is_cached_is_neither_downloaded_nor_waited_for():
     """Resuming or repeating a search must not be priced like a first one."""
     cold = plan()
     warm = make_plan(
-        problem(cached=frozenset(NAMES)), certain=False, run_s=50.0, download_bytes=10**9, disk_bytes=1, keep=6
+        problem(cached=frozenset(NAMES)),
+        certain=False,
+        run_s=50.0,
+        download_bytes=10**9,
+        disk_bytes=1,
+        free_bytes=10**12,
+        keep=6,
     )
 
     assert warm.download_bytes == 0
+    assert warm.first_bytes == 0
+    assert any("nothing to download" in line for line in warm.lines())
     assert warm.seconds < cold.seconds
 
 
 def test_a_budget_below_the_need_is_said():
     """G11: repeats inside repeats exceeded a day without a word."""
-    found = make_plan(problem(max_runs=50), certain=False, run_s=1, download_bytes=0, disk_bytes=0, keep=6)
+    found = make_plan(
+        problem(max_runs=50), certain=False, run_s=1, download_bytes=0, disk_bytes=0, free_bytes=0, keep=6
+    )
 
     assert any("more than --max-runs 50" in line for line in found.lines())
 

@@ -1,11 +1,15 @@
 """The search commands at their edges: plans, refusals, endpoints that cannot be built, other packages."""
 
 import json
+import os
 import subprocess
 import sys
 from bisect.commands.search_options import HAZARDS
+from bisect.surroundings import refuse_no_command, refuse_no_room
 
 import pytest
+
+from envs.errors import CannotRunError
 
 from .stub_index import Stub, served
 from .test_search_end_to_end import ROOT, version
@@ -149,6 +153,78 @@ def test_wrong_options_are_one_line_and_a_hint(words, reason):
     assert done.returncode == 2
     assert reason in done.stderr
     assert "Traceback" not in done.stderr
+
+
+NOWHERE = ("--index", "http://127.0.0.1:1", "--default-index", "http://127.0.0.1:1")
+RELEASES = ("torch-releases", "--good", "2.15.0", "--bad", "2.8.0", "--dry-run", *NOWHERE)
+COMMAND = ("--probe", "command", "--")
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        ((*RELEASES, "--torch-repo", "/proc"), 2, "--torch-repo /proc: fatal: not a git repository"),
+        ((*RELEASES, "--store", "/proc/store"), 6, "the store /proc/store cannot be written"),
+        ((*RELEASES, "--store", "/etc/passwd"), 2, "/etc/passwd is a file"),
+        ((*RELEASES, "--backend", "container"), 6, "no container engine answers"),
+        ((*RELEASES, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
+        ((*RELEASES, "--workaround", "recompile-limit=x"), 2, "write recompile-limit=N"),
+        ((*RELEASES, "--profile", "huge"), 2, "unknown profile 'huge'"),
+        ((*RELEASES, "--set", "stepz=3"), 2, "cannot set 'stepz=3'"),
+        ((*RELEASES, *COMMAND, "no-such-command"), 2, "there is no command 'no-such-command'"),
+        ((*RELEASES, *COMMAND, "./no-such-command"), 2, "there is no command './no-such-command'"),
+        ((*RELEASES, *COMMAND, "python", "no-such-file.py"), 2, "there is no file 'no-such-file.py'"),
+        (("releases", "triton", "--env", "cu130", *RELEASES[1:], "--profile", "huge"), 2, "unknown profile"),
+        (("torch-nightlies", *RELEASES[1:], "--profile", "huge"), 2, "unknown profile"),
+        (("packages", "--good", "cu128", "--bad", "cu130", "--dry-run", *NOWHERE, "--profile", "huge"), 2, "profile"),
+        (("train", "cu130", "--dry-run", *NOWHERE, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
+        (("train", "cu130", "--dry-run", *NOWHERE, "--cache", "from=nope"), 2, "named 'nope'"),
+        (("train", "cu130", "--dry-run", *NOWHERE, "--", "--stepz", "3"), 2, "unrecognized arguments: --stepz 3"),
+        (("train", "nightly", "--date=2026-02-15", "--dry-run", *NOWHERE, "--store=/proc/s"), 6, "cannot be written"),
+        (("workarounds", "cu130", "--dry-run", *NOWHERE, "--only", "recompile-limit=x"), 2, "write recompile-limit=N"),
+        (("matrix", "--dry-run", *NOWHERE, "--store", "/proc/store"), 6, "the store /proc/store cannot be written"),
+    ],
+    ids=lambda value: " ".join(value)[:80] if isinstance(value, tuple) else None,
+)  # fmt: skip
+def test_what_is_not_there_is_told_before_an_index_is_asked(words, code, reason):
+    """A misspelled name would be told after a download of gigabytes, and a dry run would promise what cannot run."""
+    environ = {**os.environ, "DOCKER_HOST": "unix:///nowhere/engine.sock"}
+
+    done = bisect(*words, env=environ)
+
+    assert done.returncode == code
+    assert reason in f"{done.stderr}"
+    assert done.stdout == ""
+    assert "127.0.0.1" not in done.stderr
+
+
+def test_a_search_whose_ends_do_not_fit_on_the_disk_does_not_start(tmp_path, bare):
+    """The disk would be filled to the last byte before the search said so."""
+    with served(tmp_path / "index", [stub(day) for day in (0, 1, 2)]) as url:
+        planned = nightlies(url, bare, "--dry-run", "--json")
+
+    assert json.loads(planned.stdout)["sizes_known"]
+    assert json.loads(planned.stdout)["free_bytes"] > 0
+    with pytest.raises(CannotRunError, match=r"the two endpoints need about 1000000000\.0 GB") as caught:
+        refuse_no_room(10**18, tmp_path)
+    assert caught.value.exit_code == 6
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("python", "-c", "pass"),
+        ("python3", str(ROOT / "noxfile.py")),
+        (sys.executable, "-m", "anything"),
+        ("true",),
+        ("torchrun", "x"),
+        ("gadget", "x"),
+        ("bash", "-c", "exit 1"),
+    ],
+)
+def test_a_command_that_the_environment_brings_is_not_refused(words):
+    """Scripts of the environment's packages are not on the caller's PATH."""
+    refuse_no_command(words, requirements=["gadget==1.0"])
 
 
 def test_the_list_of_hazards_is_the_workloads():

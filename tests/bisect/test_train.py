@@ -202,6 +202,7 @@ def test_wrong_options_are_usage_errors_with_a_hint(words):
         command._request(parse(*words.split()))
 
 
+@pytest.mark.subprocess
 def test_a_used_run_directory_is_refused_before_anything_is_built(tmp_path):
     """Nothing half-made: neither the environment nor the directory."""
     (tmp_path / "notes.txt").write_text("mine")

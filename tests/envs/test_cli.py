@@ -64,6 +64,31 @@ def test_every_command_has_the_promised_options(command):
     assert {"--json", "--store", "--index", "--wheelhouse", "--default-index", "--offline"} <= options
 
 
+def _subparsers(parser):
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            yield from action.choices.items()
+
+
+def test_every_command_that_promises_json_takes_it():
+    """`cache` has commands of its own; one of them would print a table where a script expects data."""
+    leaves = {name: sub for name, sub in _subparsers(cli.parser()) if not dict(_subparsers(sub))}
+    leaves |= {f"cache {name}": sub for name, sub in _subparsers(dict(_subparsers(cli.parser()))["cache"])}
+
+    assert {"cache save", "cache restore", "cache list", "base-image", "diff"} <= leaves.keys()
+    assert [name for name, sub in leaves.items() if "--json" not in sub.format_help()] == []
+    assert "--json" in dict(_subparsers(cli.parser()))["cache"].format_help()
+
+
+def test_a_misspelled_name_is_told_the_near_ones_with_a_history_too(run):
+    """`sglang-residue` alone is no definition; the one that is meant would not be among the hints."""
+    code, _, err = run("path", "sglang-residue")
+
+    assert code == 2
+    assert "cu128+sglang-residue" in err
+    assert "cu128+sglang-residue" in run("path", "nope")[2]
+
+
 @pytest.mark.subprocess
 def test_list(run):
     """Every shipped definition with what is known of it."""

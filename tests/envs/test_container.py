@@ -101,6 +101,15 @@ def test_how_a_container_ended(engine, state, returncode, out_of_memory):
     assert bool(finished.note) == (returncode in (137, 135, 125))
 
 
+@pytest.mark.parametrize(("shm", "told"), [(64 << 20, True), (2 << 30, False)])
+def test_a_bus_error_is_put_down_to_shared_memory_only_where_there_was_little(shm, told):
+    """A crash of the build in a container with plenty of it would be the harness's fault, and run again for ever."""
+    ended = sandbox.ending({"Status": "exited", "ExitCode": 135}, sandbox.Limits(shm_bytes=shm))
+
+    assert f"it had {shm >> 20} MiB of /dev/shm" in ended.note
+    assert ("insufficient shared memory" in ended.note) is told
+
+
 def test_every_container_is_removed(engine):
     """Containers would pile up on the node, one per probe."""
     engine.connection.run(_box())
