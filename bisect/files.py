@@ -6,6 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from filelock import FileLock, Timeout
+
 from envs.errors import UsageError
 
 
@@ -49,3 +51,13 @@ def make_run_directory(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"cannot make the run directory {path}: {error.strerror}") from error
+
+
+def only_one(directory: Path) -> FileLock:
+    """The lock of a run directory; UsageError where another process works in it."""
+    lock = FileLock(directory / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"another process is at work in {directory}", hint="wait for it, or stop it") from None
+    return lock

@@ -1,7 +1,8 @@
-"""A fixed number of runs, several at a time: what `train` asks for. Nothing of it goes on after a kill."""
+"""A fixed number of runs, several at a time: what `train` asks for. After a kill the same ones are not made again."""
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,12 +45,25 @@ def run_all(
 def _made(task: Task, launcher: Launcher, stop: Stop) -> tuple[str, RunRecord]:
     """One run, made again in another directory when it was lost."""
     name = task.directory.name
-    for number in range(2, TRIES + 1):
+    for number in range(1, TRIES):
         try:
-            (record,) = launcher.run((task,), stop)
+            return name, _run_or_found(_attempt(task, number), launcher, stop)
         except JobLostError:
-            task = replace(task, directory=task.directory.with_name(f"{name}-try-{number}"))
-        else:
-            return name, record
+            continue
+    return name, _run_or_found(_attempt(task, TRIES), launcher, stop)
+
+
+def _attempt(task: Task, number: int) -> Task:
+    directory = task.directory
+    return task if number == 1 else replace(task, directory=directory.with_name(f"{directory.name}-try-{number}"))
+
+
+def _run_or_found(task: Task, launcher: Launcher, stop: Stop) -> RunRecord:
+    """The run that a killed process began, where there is one: ended, or under way elsewhere. Else a new one."""
+    if launcher.began([task.directory]):
+        (record,) = launcher.resume([task.directory], stop)
+        return record
+    if task.directory.exists():  # a run that ended with the process that made it
+        shutil.rmtree(task.directory)
     (record,) = launcher.run((task,), stop)
-    return name, record
+    return record

@@ -14,20 +14,18 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from envs.errors import InterruptedRunError, UsageError
 
 from .builds import Builder
-from .commands.search_options import Asked, default_run_directory
+from .commands.search_options import Asked, default_run_directory, without_out
 from .driver import Event, Search
 from .executor import ProbeRunner, import_is_the_question
-from .files import make_run_directory, refuse_used
+from .files import make_run_directory, only_one, refuse_used
 from .journal import FILE_NAME, Journal, read
 from .launch import Launcher, Progress, launcher_on
 from .model import Conclusion
 from .plan import left_of
-from .probe import RunKind, without_credentials
+from .probe import RunKind
 from .progress import follow
 from .report import EXIT_CODES, Report, as_json, verdict_name
 from .report_text import render
@@ -38,7 +36,7 @@ from .surroundings import refuse_no_room
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from envs.settings import Settings
     from envs.spec import Definition
@@ -85,7 +83,7 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
         refuse_used(request.directory)
     if not request.directory.exists():
         make_run_directory(request.directory)
-    with _only_one(request.directory):
+    with only_one(request.directory):
         journal = _open(request, path, launcher, stderr)
         try:
             report = _searched(request, journal, stderr)
@@ -95,15 +93,6 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
     return EXIT_CODES[verdict_name(report.step)]
 
 
-def _only_one(directory: Path) -> FileLock:
-    lock = FileLock(directory / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(f"another process is searching in {directory}", hint="wait for it, or stop it") from None
-    return lock
-
-
 def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> Journal:
     """The journal with its plan: a new one, or the one to go on with, if it is of the same search."""
     identity = json.loads(json.dumps(request.asked.identity))
@@ -111,7 +100,7 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
         journal = Journal.open(path)
         _refuse_another(journal.contents.header, request.kind, identity, path)
     else:
-        argv = [without_credentials(word) for word in _without_out(request.argv)]
+        argv = without_out(request.argv)
         header = {"command": request.kind, "argv": argv, "identity": identity, "cwd": str(Path.cwd())}
         journal = Journal.create(path, header)
     if not journal.contents.of("plan"):
@@ -125,17 +114,6 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
         state = State.replay(journal.contents.entries)
         print(f"going on: {len(state.observations)} observations in {path}", file=stderr)
     return journal
-
-
-def _without_out(argv: Sequence[str]) -> list[str]:
-    """The command line without its run directory and --json: what repeats the search somewhere else."""
-    words = list(argv)
-    end = words.index("--") if "--" in words else len(words)
-    options, rest = words[:end], words[end:]
-    if "--out" in options:
-        at = options.index("--out")
-        del options[at : at + 2]
-    return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
 
 
 def _reopened(journal: Journal) -> Journal:

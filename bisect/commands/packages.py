@@ -10,8 +10,6 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from envs import settings, spec
 from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
@@ -21,17 +19,17 @@ from .. import packages_json
 from .. import packages_report as reports
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
-from ..files import make_run_directory, refuse_used, write_atomically
+from ..files import make_run_directory, only_one, refuse_used, write_atomically
 from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
 from ..packages_differences import families, items, needs, warnings
 from ..packages_outcome import report_of
 from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
 from ..packages_sides import Mixer, read_side, requirements_in
-from ..probe import RunKind, without_credentials
+from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..surroundings import refuse_missing
-from .search_options import add_search_options, asked, default_run_directory
+from .search_options import add_search_options, asked, default_run_directory, without_out
 
 if TYPE_CHECKING:
     import argparse
@@ -87,7 +85,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     journal = _journal(directory, args, request)
     try:
-        with _only_one(directory):
+        with only_one(directory):
             _search(journal, request, (good, bad), here, say)
     finally:
         journal.close()
@@ -97,15 +95,6 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     write_atomically(directory / "report.md", reports.markdown(report))
     print(text if args.json else reports.render(report), file=stdout)
     return EXIT_CODES[reports.verdict_name(report.step)]
-
-
-def _only_one(directory: Path) -> FileLock:
-    lock = FileLock(directory / ".lock")
-    try:
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise UsageError(f"another process is searching in {directory}", hint="wait for it, or stop it") from None
-    return lock
 
 
 def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str], None]) -> tuple[Side, Side]:
@@ -185,18 +174,8 @@ def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journ
     refuse_used(directory)
     if not directory.exists():
         make_run_directory(directory)
-    words = [without_credentials(word) for word in _without_out(args.argv)]
+    words = without_out(args.argv)
     return Journal.create(path, {"command": KIND, "argv": words, "identity": identity, "cwd": str(Path.cwd())})
-
-
-def _without_out(argv: tuple[str, ...]) -> list[str]:
-    words = list(argv)
-    end = words.index("--") if "--" in words else len(words)
-    options, rest = words[:end], words[end:]
-    if "--out" in options:
-        at = options.index("--out")
-        del options[at : at + 2]
-    return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
 
 
 def _search(

@@ -1,13 +1,15 @@
-"""`python -m bisect resume DIR`: go on with an interrupted search, with the command line in its journal."""
+"""`python -m bisect resume DIR`: go on with an interrupted search or `train`, with the command line it keeps."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
+from .. import run_directory
 from ..journal import FILE_NAME, read
 
 if TYPE_CHECKING:
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The run directory; other options are those of the search."""
-    parser.add_argument("directory", metavar="DIR", help="the run directory of a search")
+    parser.add_argument("directory", metavar="DIR", help="the run directory of a search or of train")
     parser.add_argument("--json", action="store_true", help="the verdict as JSON on stdout")
 
 
@@ -25,7 +27,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  
     from ..cli import main  # noqa: PLC0415  (the dispatcher imports this module)
 
     directory = Path(args.directory).absolute()
-    header = read(directory / FILE_NAME).header
+    header = header_of(directory)
     argv = list(header["argv"])
     if any("(kept out)@" in word for word in argv):
         raise UsageError(
@@ -36,3 +38,11 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  
     at = argv.index("--") if "--" in argv else len(argv)
     options = ["--out", str(directory), *(["--json"] if args.json else [])]
     return main([header["command"], *argv[:at], *options, *argv[at:]])
+
+
+def header_of(directory: Path) -> dict[str, Any]:
+    """What the run directory says of its command: `command`, `argv` and `cwd`."""
+    kept = directory / run_directory.FILE_NAME
+    if kept.exists():
+        return dict(json.loads(kept.read_text(encoding="utf-8")))
+    return dict(read(directory / FILE_NAME).header)

@@ -175,6 +175,17 @@ def _check_numbers(args: argparse.Namespace) -> None:
             raise UsageError(f"--set {assignment!r} is not KEY=VALUE", hint="like --set dynamic=none")
 
 
+def without_out(argv: Sequence[str]) -> list[str]:
+    """The command line without its run directory, --json and credentials: what repeats it somewhere else."""
+    words = [without_credentials(word) for word in argv]
+    end = words.index("--") if "--" in words else len(words)
+    options, rest = words[:end], words[end:]
+    if "--out" in options:
+        at = options.index("--out")
+        del options[at : at + 2]
+    return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
+
+
 def scrubbed(value: object) -> object:
     """An option's value as a journal may hold it: without credentials in URLs."""
     if isinstance(value, str):

@@ -221,3 +221,27 @@ def test_an_sbatch_that_outlives_its_driver_is_waited_for_and_its_job_found_by_n
     assert check(directory, cluster)["lost"] == len(begun) - 1
     (kept,) = begun & {entry["run"] for entry in read(directory / "journal.jsonl").of("observed")}
     assert number_of(directory, kept)
+
+
+def test_a_killed_train_leaves_jobs_that_the_same_command_takes_over(tmp_path, cluster):
+    """Every kill of the driver would leave jobs to nobody, and the same command would submit all of them again."""
+    directory = tmp_path / "train"
+    argv = [sys.executable, "-m", "tests.bisect.slurm_train", str(directory)]
+    names = ("control", "run-0001", "run-0002")
+    first = subprocess.Popen(argv, cwd=ROOT, env=cluster)
+    wait_until(lambda: all(number_of(directory, name) for name in names), first)
+    first.kill()
+    first.wait()
+    submitted = {name: number_of(directory, name) for name in names}
+
+    second = subprocess.Popen(argv, cwd=ROOT, env=cluster, stdout=subprocess.PIPE, text=True)
+    assert second.stdout.readline() == "going on: True\n"
+    (tmp_path / "gate").touch()
+    second.communicate(timeout=300)
+
+    assert second.returncode == 0
+    assert json.loads((directory / "answer.json").read_text()) == [str(directory / name) for name in names[1:]]
+    assert {name: number_of(directory, name) for name in names} == submitted
+    prefix = job_prefix(directory / "slurm")
+    jobs = [job["Name"] for job in jobs_of(cluster) if job["Name"].startswith(prefix)]
+    assert sorted(jobs) == [f"{prefix}{name}" for name in names]

@@ -178,16 +178,16 @@ def parse(*words):
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     options, rest = split_rest(words)
-    return parser.parse_args(options, argparse.Namespace(rest=rest))
+    return parser.parse_args(options, argparse.Namespace(rest=rest, argv=words))
 
 
 def test_the_repeat_command_means_the_same_run():
     """The printed command is what people paste into an issue."""
     words = "cu130 --threads 4 --steps 7 --repeat 3 --amplify --workaround lock --set a=1 --cache warm --no-control"
     args = parse(*shlex.split(words), "--", "--deadline-s", "5")
-    first = command._request(args)
+    first = command.request_of(args)
 
-    again = command._request(parse(*shlex.split(first.reproduce)[4:]))
+    again = command.request_of(parse(*shlex.split(first.reproduce)[4:]))
 
     assert again.arguments == first.arguments
     assert (again.threads, again.repeat, again.cache, again.control) == (4, 3, "warm", False)
@@ -199,7 +199,7 @@ def test_the_repeat_command_means_the_same_run():
 def test_wrong_options_are_usage_errors_with_a_hint(words):
     """A wrong option must fail before anything is built."""
     with pytest.raises(UsageError):
-        command._request(parse(*words.split()))
+        command.request_of(parse(*words.split()))
 
 
 @pytest.mark.subprocess
