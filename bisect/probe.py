@@ -22,7 +22,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from envs import process
+from envs import scrub
 
 from .files import write_atomically
 
@@ -267,7 +267,7 @@ def _argv(built: Environment, request: RunRequest, directory: Path) -> tuple[str
 
 def _variables(built: Environment, request: RunRequest, directory: Path) -> dict[str, str]:
     """The scrubbed environment; a workload is found through its cwd, which a safe path would hide."""
-    variables = process.child_environment(
+    variables = scrub.child_environment(
         os.environ,
         python=built.python,
         home=directory.resolve() / "home",
@@ -308,7 +308,7 @@ def _record(
         "signature": request.signature,
         "code_sha256": code,
         "variables": without_secrets(variables),
-        "scrubbed": process.dropped(os.environ, variables),
+        "scrubbed": scrub.dropped(os.environ, variables),
     }
 
 

@@ -11,7 +11,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from . import container, process
+from . import container, process, scrub
 from .errors import CannotBuildError, CannotRunError
 from .place import owner_of
 from .store import Store
@@ -68,7 +68,7 @@ def _made_here(engine: container.Engine, settings: Settings, suite: str, report:
 def _bootstrap(archive: Path, suite: str, report: Callable[[str], None]) -> None:
     report(f"making a root file system of Debian {suite} with {', '.join(PACKAGES)}: about two minutes")
     log = archive.with_name("mmdebstrap.log")
-    env = process.installer_environment(os.environ)
+    env = scrub.installer_environment(os.environ)
     argv = ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}", suite, str(archive)]
     if shutil.which("setpriv", path=env.get("PATH")):  # asked to end, it clears up; killed with this process, it cannot
         argv = ["setpriv", "--pdeathsig", "TERM", *argv]

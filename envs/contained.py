@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from . import interpreter, machine, sandbox, seal
 from .errors import CannotBuildError, CannotRunError
-from .process import NETWORK, Completed
 from .sandbox import SYSTEM_PATH
+from .scrub import NETWORK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from . import container
+    from .process import Completed
 
 _TIGHT = 64 * 2**20
 _SEAL = Path(__file__).parent / "inside" / "seal.py"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.version import InvalidVersion, Version
 
-from . import backend, process
+from . import backend, process, scrub
 from .errors import CannotBuildError
 from .place import HOST
 
@@ -119,7 +119,7 @@ def ask(
         venv: the environment, where a container has to be given it; None when it is the image's own.
     """
     answer = scratch / "fingerprint.json"
-    env = process.child_environment(
+    env = scrub.child_environment(
         os.environ, python=python, home=scratch / "home", caches=scratch / "caches", extra=environment
     )
     log = scratch / "fingerprint.log"

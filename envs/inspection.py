@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from . import process
+from . import scrub
 from .errors import CannotBuildError
 from .findings import Finding, Kind, Recorded, against_records, mixed, unowned
 from .verify import Verification
@@ -43,7 +43,7 @@ def look(entry: Entry, directory: Path, place: Place) -> Mapping[str, Any]:
 
 def _ask(entry: Entry, scratch: Path, place: Place) -> Path:
     python = Path(entry.python)
-    env = process.child_environment(os.environ, python=python, home=scratch / "home", caches=scratch / "caches")
+    env = scrub.child_environment(os.environ, python=python, home=scratch / "home", caches=scratch / "caches")
     answer, log = scratch / "files.json", scratch / "log.txt"
     argv = [str(python), str(_ASK), str(answer)]
     place.run(argv, cwd=scratch, env=env, writable=(scratch,), readable=(_ASK.parent,), output=log, timeout_s=3600.0)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import machine, process
+from . import machine, process, scrub
 from .errors import CannotRunError
 from .index import Target
 
@@ -102,7 +102,7 @@ def _candidates(python: str, uv: str, environ: Mapping[str, str]) -> Iterator[In
         running = _running()
         if running is not None:
             yield running
-    env = process.installer_environment(environ)
+    env = scrub.installer_environment(environ)
     asked = process.capture(
         [uv, "python", "find", "--no-config", "--no-project", "--system", "--no-python-downloads", python],
         cwd=Path("/"),
@@ -138,7 +138,7 @@ def _ask(path: Path, env: Mapping[str, str]) -> Interpreter | None:
 
 
 def _download(python: str, uv: str, environ: Mapping[str, str]) -> Interpreter | None:
-    env = process.installer_environment(environ)
+    env = scrub.installer_environment(environ)
     fetched = process.capture(
         [uv, "python", "install", "--no-config", "--no-bin", python], cwd=Path("/"), env=env, timeout_s=600.0
     )

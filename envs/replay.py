@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from . import backend, history, process, uv, uvlog
+from . import backend, history, scrub, uv, uvlog
 from .errors import CannotBuildError
 from .place import HOST
 from .spec import Action, Installer
@@ -149,13 +149,13 @@ def _pip(
         arguments += ["--uploaded-prior-to", cutoff] if cutoff else []
     else:
         arguments.append("--yes")
-    env = process.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull), ("HOME", str(log.parent))))
+    env = scrub.installer_environment(os.environ, (("PIP_CONFIG_FILE", os.devnull), ("HOME", str(log.parent))))
     done = place.run(
         [_python(own), "-m", "pip", *arguments, *names],
         cwd=log.parent,
         env=env,
         writable=(own.parent,),
-        readable=tuple(Path(value) for name, value in env.items() if name in process.NETWORK and value[:1] == "/"),
+        readable=tuple(Path(value) for name, value in env.items() if name in scrub.NETWORK and value[:1] == "/"),
         output=log,
         network=True,
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from uv import find_uv_bin
 
-from . import process
+from . import process, scrub
 from .errors import CannotRunError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(
     """
     start = log.stat().st_size if log.exists() else 0
     argv = [program(), *arguments, "--no-config"]
-    env = process.installer_environment(environ, extra)
+    env = scrub.installer_environment(environ, extra)
     if place is None or not place.image:
         done = process.run(argv, cwd=log.parent, env=env, output=log, on_line=on_line, watch=watch)
     else:
@@ -92,6 +92,6 @@ def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
 
 def _needed(env: Mapping[str, str], settings: Settings | None) -> tuple[Path, ...]:
     """What uv reads of this machine: itself, certificates, and the wheelhouse."""
-    named = [Path(value) for name, value in env.items() if name in process.NETWORK and value.startswith("/")]
+    named = [Path(value) for name, value in env.items() if name in scrub.NETWORK and value.startswith("/")]
     wheelhouse = [settings.wheelhouse] if settings is not None and settings.wheelhouse else []
     return (Path(program()), *named, *wheelhouse)

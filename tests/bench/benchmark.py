@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from scipy.stats import t as student
 
-from envs import build, process, settings, spec
+from envs import build, process, scrub, settings, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ def step(*, seed: int = 1, searches: int = 0) -> Iterator[list[str]]:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         stage(scratch / "staged")
-        env = process.child_environment(
+        env = scrub.child_environment(
             os.environ, python=built.python, home=scratch / "home", caches=scratch / "caches", extra=[_SAFE_PATH_OFF]
         )
         argv = [str(built.python), "-m", "dflash.bench", "--output", str(scratch / "found.json")]

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs import process, uv
+from envs import process, scrub, uv
 
 from .ordered import COST
 from .played import UNITS_A_BUILD
@@ -54,7 +54,7 @@ def ask(python: Path, script: Path, directory: Path, arguments: list[str]) -> di
 
 
 def _checked(argv: list[str], directory: Path) -> str:
-    done = process.capture(argv, cwd=directory, env=process.installer_environment(os.environ), timeout_s=_LIMIT_S)
+    done = process.capture(argv, cwd=directory, env=scrub.installer_environment(os.environ), timeout_s=_LIMIT_S)
     if done.returncode != 0:
         raise RuntimeError(f"{argv} ended with {done.returncode}: {done.stderr}")
     return done.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import machine, process
+from envs import machine, process, scrub
 from envs.errors import CannotRunError
 
 pytestmark = pytest.mark.subprocess
@@ -157,7 +157,7 @@ def child(tmp_path):
         "CUDA_VISIBLE_DEVICES": "0,1",
         "LC_ALL": "C.UTF-8",
     }
-    return environ, process.child_environment(
+    return environ, scrub.child_environment(
         environ,
         python=tmp_path / "env/bin/python",
         home=tmp_path / "home",
@@ -199,13 +199,13 @@ def test_what_was_dropped_is_told(child):
     """The evidence says what the shell had that the run did not."""
     environ, env = child
 
-    assert {"LD_LIBRARY_PATH", "TORCH_COMPILE_DISABLE", "HOME"} <= set(process.dropped(environ, env))
-    assert "CUDA_VISIBLE_DEVICES" not in process.dropped(environ, env)
+    assert {"LD_LIBRARY_PATH", "TORCH_COMPILE_DISABLE", "HOME"} <= set(scrub.dropped(environ, env))
+    assert "CUDA_VISIBLE_DEVICES" not in scrub.dropped(environ, env)
 
 
 def test_installer_keeps_certificates_and_drops_configuration():
     """A firewall's certificate is needed for downloads; a user's index setting changes what is installed."""
-    env = process.installer_environment(
+    env = scrub.installer_environment(
         {
             "SSL_CERT_FILE": "/etc/ca.pem",
             "https_proxy": "http://proxy:3128",
