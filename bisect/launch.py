@@ -10,6 +10,7 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Mapping  # noqa: TC003  (in a dataclass's fields)
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -113,7 +114,7 @@ class Launcher(Protocol):
     def node_store(self) -> Path | None: ...
 
     def run(self, tasks: Sequence[Task], stop: Stop) -> tuple[RunRecord, ...]:
-        """Make the runs one after the other on one node.
+        """Make the runs on one node, in order where they do not run at the same time.
 
         JobLostError when they ended without a record; KeyboardInterrupt when `stop` was set before their end;
         CannotBuildError from a node that builds for itself and could not.
@@ -137,14 +138,25 @@ class Launcher(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalLauncher:
-    """Runs here. `watch` makes what is told of a run's progress, by its name."""
+    """Runs here.
+
+    Attributes:
+        watch: makes what is told of a run's progress, by its name.
+        together: whether the runs of one call are made at the same time: what slows the machine then slows all of
+            them. On two virtual cores the ratio of two runs of one environment differed from 1 by 9 to 13 % when they
+            ran one after the other, by 1 % at the same time.
+    """
 
     watch: Callable[[str], Progress] | None = None
+    together: bool = False
     node_store: None = None
 
     def run(self, tasks: Sequence[Task], stop: Stop) -> tuple[RunRecord, ...]:
-        """One child process after the other."""
-        return tuple(self._one(task, stop) for task in tasks)
+        """One child process after the other, or all at once."""
+        if not self.together:
+            return tuple(self._one(task, stop) for task in tasks)
+        with ThreadPoolExecutor(max_workers=len(tasks)) as threads:
+            return tuple(threads.map(lambda task: self._one(task, stop), tasks))
 
     def resume(self, directories: Sequence[Path], stop: Stop) -> tuple[RunRecord, ...]:  # noqa: ARG002
         """What has ended."""
@@ -186,6 +198,7 @@ def launcher_on(
     say: Callable[[str], None],
     watch: Callable[[str], Progress] | None = None,
     exclusive: bool = False,
+    together: bool = False,
 ) -> Launcher:
     """The launcher for `--on`; refuses a place that is not there before anything is made.
 
@@ -196,9 +209,10 @@ def launcher_on(
         say: told lines for a person.
         watch: see `LocalLauncher`.
         exclusive: whether runs measure throughput and so share their node with nobody.
+        together: see `LocalLauncher`.
     """
     if where == "local":
-        return LocalLauncher(watch=watch)
+        return LocalLauncher(watch=watch, together=together)
     from . import slurm  # noqa: PLC0415  (its library is only needed on a cluster)
     from .slurm_profile import load_profile  # noqa: PLC0415
 

@@ -33,6 +33,7 @@ from .search_plan import new_plan
 from .search_report import engine_of, problem_of, report_of, write_reports
 from .state import State
 from .surroundings import refuse_no_room
+from .throughput import percent
 
 if TYPE_CHECKING:
     import argparse
@@ -215,6 +216,7 @@ def _launcher(request: Request, say: Callable[[str], None], watch: Callable[[str
         say=say,
         watch=watch,
         exclusive=request.asked.question.throughput,
+        together=request.asked.question.throughput and request.asked.together,
     )
 
 
@@ -231,11 +233,11 @@ def _show(event: Event, *, certain: bool, stderr: IO[str]) -> None:
         runs = sum(item.conclusion in (Conclusion.BAD, Conclusion.GOOD) for item in counted)
         reason = f": {event.finding.reason}" if event.finding.reason else ""
         count = f", {bad}/{runs} bad" if runs else ""
-        print(
-            f"{seen.candidate}: {seen.conclusion.upper()} {seen.outcome} ({seen.seconds:.0f} s{count}){reason}",
-            file=stderr,
-            flush=True,
-        )
+        found = f"{seen.conclusion.upper()} {seen.outcome}"
+        if seen.value is not None:
+            pairs = sum(item.value is not None for item in counted)
+            found, count = f"throughput {percent(seen.value)}", f", pair {pairs}"
+        print(f"{seen.candidate}: {found} ({seen.seconds:.0f} s{count}){reason}", file=stderr, flush=True)
 
 
 def directory_of(args: argparse.Namespace, what: str) -> Path:

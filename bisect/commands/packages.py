@@ -245,6 +245,7 @@ def _runner(
             directory=directory,
             say=tell,
             exclusive=question.throughput,
+            together=question.throughput and request.together,
         ),
         request=request.request,
         question=question,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +44,7 @@ HAZARDS = (
 )
 """The workload's hazards; it is another program, so a test compares the two lists."""
 THROUGHPUT = "throughput"
+PAIRS = ("auto", "together", "alternating")
 TUNABLE = frozenset(
     {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
 )
@@ -68,6 +70,13 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     asked.add_argument("--for", dest="hunted", metavar="WHAT", help="the outcome, hazard or `throughput` hunted")
     asked.add_argument(
         "--min-effect", type=float, default=0.01, metavar="P", help="smallest loss of throughput that matters (0.01)"
+    )
+    asked.add_argument(
+        "--pairs",
+        choices=PAIRS,
+        default="auto",
+        help="how a run and one of the baseline are paired for throughput: at the same time, where neither takes a "
+        "GPU from the other, or alternating (auto: together without a GPU)",
     )
     asked.add_argument("--signature", default="", metavar="REGEX", help="output of the command that means bad")
     asked.add_argument("--timeout", type=float, metavar="S", help="seconds after which a run without a sign is ended")
@@ -104,6 +113,7 @@ class Asked:
     keep: int
     workers: int
     min_effect: float
+    together: bool
     needs_compiler: bool
     on: str
     slurm_profile: str
@@ -157,11 +167,23 @@ def asked(args: argparse.Namespace) -> Asked:
         keep=max(args.keep, args.workers + 1),
         workers=args.workers,
         min_effect=args.min_effect,
+        together=_together(args),
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
         identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
     )
+
+
+def _together(args: argparse.Namespace) -> bool:
+    """Whether the runs of a pair are made at the same time."""
+    if args.pairs == "together" and args.on != "local":
+        raise UsageError(
+            "--pairs together is for this machine; the two runs of a job follow one another", hint="leave --pairs out"
+        )
+    if args.pairs != "auto":
+        return bool(args.pairs == "together")
+    return args.on == "local" and not takes_gpu(args) and (os.cpu_count() or 1) > 1
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
@@ -253,9 +275,12 @@ def _arguments(args: argparse.Namespace, kind: RunKind, question: Question) -> t
 
 def compiles_native_code(args: argparse.Namespace) -> bool:
     """Whether the benchmark will call a C++ compiler: Inductor and Triton do, the CPU profile traces only."""
-    if "backend=inductor" in args.sets or args.profile.startswith(("gpu", "node")):
-        return True
-    return args.profile == "auto" and bool(machine.driver_version())
+    return "backend=inductor" in args.sets or takes_gpu(args)
+
+
+def takes_gpu(args: argparse.Namespace) -> bool:
+    """Whether the profile asked for runs on a GPU; `auto` does where there is a driver."""
+    return args.profile.startswith(("gpu", "node")) or (args.profile == "auto" and bool(machine.driver_version()))
 
 
 def default_run_directory(what: str) -> Path:

@@ -105,6 +105,36 @@ def test_throughput_is_compared_in_pairs_of_alternating_order(tmp_path):
     assert [path.parent.name for path in started] == ["run-0001", "run-0001-baseline", "run-0002-baseline", "run-0002"]
 
 
+MEETING = """
+mine, other = ("base", "other") if "/base/" in sys.argv[0] or "/base/" in os.environ["PATH"] else ("other", "base")
+meet = {meet!r}
+open(os.path.join(meet, mine), "w").close()
+started = time.monotonic()
+while not os.path.exists(os.path.join(meet, other)):
+    if time.monotonic() - started > {patience_s}:
+        sys.exit("the other one never came")
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize(("together", "met"), [(True, True), (False, False)])
+def test_the_runs_of_a_pair_are_made_at_the_same_time_where_asked(tmp_path, together, met):
+    """One after the other, two runs of one environment differ by 9 % on a shared machine, and no search ends."""
+    (tmp_path / "meet").mkdir()
+    meeting = MEETING.format(meet=str(tmp_path / "meet"), patience_s=30 if met else 0.2)
+    bodies = {"base": meeting + SPEED.format(ktok_s=2.0), "slow": meeting + SPEED.format(ktok_s=1.0)}
+    here = runner(
+        tmp_path,
+        bodies,
+        question=Question(kind=RunKind.TRAIN, throughput=True),
+        baseline="base",
+        launcher=LocalLauncher(together=together),
+    )
+    (found,) = run(here, "slow", "run-0001")
+
+    assert (found.observation.value is not None) is met
+
+
 def test_a_pair_carries_what_makes_its_ratio_doubtful(tmp_path):
     """A GPU that throttles within the run and a build that stalls would pass for a loss, and for none."""
     calm = SPEED.format(ktok_s=1.0) + _steps("[0.1] * 40")

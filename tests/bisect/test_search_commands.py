@@ -144,6 +144,7 @@ def test_the_releases_of_another_package_with_the_rest_of_the_lock_fixed(tmp_pat
         (["--confidence", "1.5"], "is not between"),
         (["--cuda", "cu131"], "there is no wheel index for 'cu131'"),
         (["--signature", "("], "belongs to --probe command"),
+        (["--for", "throughput", "--pairs", "together", "--on", "slurm"], "--pairs together is for this machine"),
     ],
 )
 def test_wrong_options_are_one_line_and_a_hint(words, reason):
