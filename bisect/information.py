@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .posterior import Belief
 
 BATCHES = (1, 4, 16, 64)
-RATES_SHARE = 0.1
+RATES_SHARE = 0.25
 _NEGLIGIBLE = 1e-6
 
 

@@ -57,6 +57,20 @@ def find_island(line: Lineup) -> Island | None:
     return Island(probability=float(probability), positions=tuple(int(p) for p in run), sides=sides)
 
 
+def tell(line: Lineup, island: Island) -> str:
+    """`good at a 0/4, then bad at c 4/4 .. d 3/4, then good at f 0/4`."""
+    stretches: list[tuple[bool, list[int]]] = []
+    for position, failing in zip(island.positions, island.sides, strict=True):
+        if not stretches or stretches[-1][0] is not failing:
+            stretches.append((failing, []))
+        stretches[-1][1].append(position)
+    parts = []
+    for failing, positions in stretches:
+        ends = dict.fromkeys((positions[0], positions[-1]))
+        parts.append(("bad at " if failing else "good at ") + " .. ".join(line.counts(end) for end in ends))
+    return ", then ".join(parts)
+
+
 def _worth_it(line: Lineup, run: IntArray) -> bool:
     """Whether one change, fitted freely, leaves enough unexplained for two or three to matter."""
     failures, passes = line.failures[run], line.passes[run]

@@ -79,6 +79,10 @@ class Lineup:
             return f"; all {int(self.skips.sum())} runs so far were skipped, {tries} of them of {name}"
         return f"; {name} was skipped {tries} times so far"
 
+    def counts(self, position: int) -> str:
+        """`c3 2/5`: the failures and runs of a position."""
+        return f"{self.name(position)} {self.failures[position]}/{self.runs[position]}"
+
     def positions(self, names: Iterable[str]) -> list[int]:
         """Positions of `names`; those outside the endpoints are left out."""
         where = {name: position for position, group in enumerate(self.groups) for name in group}

@@ -192,6 +192,25 @@ def test_a_lucky_streak_is_no_claim():
     assert isinstance(next_step(problem(65), settled), Found)
 
 
+def test_a_clean_streak_where_the_sides_may_be_close_is_no_claim():
+    """None of 19 beside 5 of 10 would name c4, though a side that fails at .1 passes 19 times one time in seven."""
+    observations = seen(f"c0:gg c3:{'g' * 17} c4:bbbggg c8:bbgg")
+    settled = observations + seen(f"c3:{'g' * 15} c4:bbbggg")
+
+    assert isinstance(next_step(problem(9), observations), Probe)
+    assert isinstance(next_step(problem(9), settled), Found)
+
+
+def test_a_rare_failure_is_doubted_for_as_long_as_many_runs_are_allowed():
+    """Eighteen failures in 160 runs would end a search that was given 3,000 runs for a failure this rare."""
+    rare = seen(f"c8:{'b' * 10}{'g' * 60} c4:{'b' * 3}{'g' * 27} c0:{'b' * 5}{'g' * 55}")
+    often = seen(f"c8:{'b' * 25}{'g' * 45} c4:{'b' * 10}{'g' * 20} c0:{'b' * 15}{'g' * 45}")
+
+    assert isinstance(next_step(problem(9, max_runs=3000), rare), Probe)
+    assert isinstance(next_step(problem(9, max_runs=500), rare), Contradiction)
+    assert isinstance(next_step(problem(9, max_runs=3000), often), Contradiction)
+
+
 def test_sides_that_fail_about_alike_end_after_150_runs():
     """A third of all runs failing everywhere would be searched for hundreds of runs, with a culprit by chance."""
     alike = f"c64:{'b' * 20}{'g' * 40} c32:{'b' * 8}{'g' * 22} c0:{'b' * 11}"

@@ -2,7 +2,7 @@
 
 import math
 from bisect.lineup import lineup
-from bisect.posterior import PRIOR_CLAIMED, PRIOR_NONE, infer, ordered_prior, spread_error
+from bisect.posterior import PRIOR_CLAIMED, PRIOR_NONE, cautious_pair, infer, ordered_prior, spread_error
 
 import numpy as np
 import pytest
@@ -58,14 +58,14 @@ def test_the_spread_is_the_root_mean_square_over_every_pair_of_rates(rising):
     counts = [(0, 3), (0, 0), (1, 3), (2, 1), (3, 0)]
     text = " ".join(f"c{place}:{'b' * bad}{'g' * good}" for place, (bad, good) in enumerate(counts) if bad + good)
     line = lineup(problem(5), seen(text))
-    prior, squares, total = ordered_prior(), 0.0, 0.0
-    for low, high in np.argwhere(prior.pair):
-        rates = (prior.rates[low], prior.rates[high]) if rising else (prior.rates[high], prior.rates[low])
+    grid, pair, squares, total = ordered_prior().rates, cautious_pair(), 0.0, 0.0
+    for low, high in np.argwhere(pair):
+        rates = (grid[low], grid[high]) if rising else (grid[high], grid[low])
         by_change = [
             math.prod(rates[i >= k] ** bad * (1 - rates[i >= k]) ** good for i, (bad, good) in enumerate(counts))
             for k in range(1, 5)
         ]
-        weight = prior.pair[low, high] * sum(by_change)
+        weight = pair[low, high] * sum(by_change)
         squares += weight * (1 - sum(by_change[1:3]) / sum(by_change)) ** 2
         total += weight
 
