@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from math import ceil, log, log2
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .model import Conclusion
+from .speed_posterior import channel_information
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +18,10 @@ if TYPE_CHECKING:
 
 RATES = (1.0, 0.3, 0.1)
 """Failure rates of the bad side for which a plan says how many runs it would take."""
+LOSSES = (3.0, 1.0)
+"""Losses of throughput, over the noise of one pair, for which a plan says how many pairs it would take."""
+ENDS = 6
+"""Pairs that the two endpoints and a confirmation take."""
 BYTES_S = 40e6
 """Download and unpacking together, measured on a 2-core machine with a warm index: 2.6 GB in about a minute."""
 BUILD_S = 30.0
@@ -35,7 +42,8 @@ class Plan:
         first_bytes: of that, what the two endpoints add to the disk.
         free_bytes: what the disk of the store has left.
         runs: (failure rate of the bad side, expected runs); one entry when a run settles a candidate.
-        seconds: expected time for the first entry of `runs`.
+        pairs: for throughput, (loss over the noise of one pair, expected pairs of runs); `runs` is empty then.
+        seconds: expected time for the first entry of `runs` or `pairs`.
         max_runs: the budget.
     """
 
@@ -47,6 +55,7 @@ class Plan:
     first_bytes: int
     free_bytes: int
     runs: tuple[tuple[float, int], ...]
+    pairs: tuple[tuple[float, int], ...]
     seconds: float
     max_runs: int
 
@@ -63,28 +72,37 @@ class Plan:
             "sizes_known": self.disk_bytes > 0,
             "free_bytes": self.free_bytes,
             "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
+            "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
             "seconds": round(self.seconds),
             "max_runs": self.max_runs,
         }
 
     def lines(self) -> list[str]:
         """The plan for a person."""
-        runs = ", ".join(f"about {count} if it fails in {rate:.0%} of runs" for rate, count in self.runs)
-        if len(self.runs) == 1:
-            runs = f"about {self.runs[0][1]}, one settles a build"
         found = [
             f"plan: {self.num_candidates} candidates ({self.cached} built already), about {self.builds} builds",
             f"      {self._sizes()}",
-            f"      runs: {runs}; at most {self.max_runs}",
+            f"      {self._runs()}; at most {self.max_runs}",
             f"      about {self.seconds / 60:.0f} min",
         ]
         if self.disk_bytes > self.free_bytes:
             free = f"{self.free_bytes / 1e9:.1f} GB are free"
             found.append(f"      warning: {free}: give a smaller --keep, another --store, or prune first")
-        worst = max(count for _, count in self.runs)
+        worst = max(count for _, count in (*self.runs, *self.pairs))
         if worst > self.max_runs:
-            found.append(f"      note: a rare failure may need {worst} runs, more than --max-runs {self.max_runs}")
+            what = f"loss may need {worst} pairs" if self.pairs else f"failure may need {worst} runs"
+            found.append(
+                f"      note: a {'small' if self.pairs else 'rare'} {what}, more than --max-runs {self.max_runs}"
+            )
         return found
+
+    def _runs(self) -> str:
+        if self.pairs:
+            told = (f"about {count} if a loss is {ratio:g} times the noise of one" for ratio, count in self.pairs)
+            return f"pairs of runs: {', '.join(told)}"
+        if len(self.runs) == 1:
+            return f"runs: about {self.runs[0][1]}, one settles a build"
+        return "runs: " + ", ".join(f"about {count} if it fails in {rate:.0%} of runs" for rate, count in self.runs)
 
     def _sizes(self) -> str:
         download = f"{self.download_bytes / 1e9:.1f} GB to download" if self.download_bytes else "download size unknown"
@@ -103,14 +121,19 @@ def make_plan(
     disk_bytes: int,
     free_bytes: int,
     keep: int,
+    throughput: bool = False,
 ) -> Plan:
     """Estimate a search; the first two sizes are of one environment, 0 where unknown."""
     size = len(problem.candidates)
     halvings = ceil(log2(max(2, size - 1)))
     builds = min(size, halvings + 2)
     runs = ((1.0, halvings + 2),) if certain else tuple((rate, expected_runs(size, rate)) for rate in RATES)
+    pairs = tuple((ratio, expected_pairs(size, ratio)) for ratio in LOSSES) if throughput else ()
+    if throughput:
+        runs = ()
     new = max(0, builds - len(problem.cached))
-    seconds = new * (BUILD_S + download_bytes / BYTES_S) + runs[0][1] * run_s
+    work = 2 * pairs[0][1] if pairs else runs[0][1]
+    seconds = new * (BUILD_S + download_bytes / BYTES_S) + work * run_s
     return Plan(
         num_candidates=size,
         cached=len(problem.cached),
@@ -120,6 +143,7 @@ def make_plan(
         first_bytes=sum(end not in problem.cached for end in (problem.good, problem.bad)) * disk_bytes,
         free_bytes=free_bytes,
         runs=runs,
+        pairs=pairs,
         seconds=seconds,
         max_runs=problem.max_runs,
     )
@@ -128,6 +152,12 @@ def make_plan(
 def expected_runs(num_candidates: int, rate: float) -> int:
     """Runs for a search among so many, when the bad side fails at `rate` and the good one never. 64, .3 -> 80."""
     return ceil(_runs_for(log2(max(2, num_candidates)), rate) + 6)
+
+
+def expected_pairs(num_candidates: int, ratio: float) -> int:
+    """Pairs for a search among so many, when the loss is `ratio` times the noise of a pair: endpoints, then bits."""
+    bits = float(channel_information(np.array([0.5]), np.array([ratio]))[0, 0]) / log(2.0)
+    return ceil(OVERHEAD * log2(max(2, num_candidates)) / bits + ENDS)
 
 
 def _runs_for(bits: float, rate: float) -> float:

@@ -44,6 +44,7 @@ def new_plan(request: Request) -> dict[str, Any]:
         disk_bytes=disk,
         free_bytes=machine.free_bytes(request.settings.store),
         keep=request.asked.keep,
+        throughput=request.asked.question.throughput,
     )
     lines = cost.lines() + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
     return {
