@@ -35,7 +35,7 @@ def test_the_plan_for_throughput_counts_pairs():
     found = plan(throughput=True)
 
     (line,) = (line for line in found.lines() if "pairs of runs" in line)
-    assert line.endswith("if a loss is 1 times the noise of one; at most 300")
+    assert "if a loss is 1 times the noise of one; at most" in line
     assert "fails in" not in line
     assert found.seconds > 2 * 50.0 * found.pairs[0][1]
     assert found.as_json()["runs"] == []
