@@ -49,6 +49,8 @@ TUNABLE = frozenset(
     {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
 )
 """Options that may change between a search and its resumption; every other one would make it another search."""
+ADDED = frozenset({("pairs", "auto")})
+"""Options that older journals lack, at the value that says nothing: left out, so that those searches go on."""
 
 
 def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence[str] = ("local",)) -> None:
@@ -171,8 +173,18 @@ def asked(args: argparse.Namespace) -> Asked:
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
-        identity={name: scrubbed(value) for name, value in sorted(vars(args).items()) if name not in TUNABLE},
+        identity=_identity(args),
     )
+
+
+def _identity(args: argparse.Namespace) -> dict[str, object]:
+    """What makes this search another one than the next."""
+    given = sorted(vars(args).items(), key=lambda pair: pair[0])
+    return {
+        name: scrubbed(value)
+        for name, value in given
+        if name not in TUNABLE and not (isinstance(value, str) and (name, value) in ADDED)
+    }
 
 
 def _together(args: argparse.Namespace) -> bool:

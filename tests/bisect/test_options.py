@@ -4,6 +4,7 @@ import argparse
 import importlib
 import json
 from bisect.cli import COMMANDS, split_rest
+from bisect.commands.search_options import asked
 
 import pytest
 
@@ -27,3 +28,17 @@ def test_what_follows_two_dashes_is_left_alone():
     """The command of a probe may have options of its own, even ones that we have too."""
     assert split_rest(["x", "--json", "--", "cmd", "--", "--json"]) == (["x", "--json"], ("cmd", "--", "--json"))
     assert split_rest(["x"]) == (["x"], ())
+
+
+def test_an_option_that_older_journals_lack_does_not_end_their_searches():
+    """After an update `resume` of a search of a week would say that it is another one."""
+    module = importlib.import_module(f"bisect.commands.{COMMANDS['torch-releases'][0]}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+
+    def identity(*words):
+        args = parser.parse_args(["--good", "2.15.0", "--bad", "2.8.0", *words])
+        return asked(argparse.Namespace(**vars(args), rest=(), argv=())).identity
+
+    assert "pairs" not in identity()
+    assert identity("--for", "throughput", "--pairs", "alternating")["pairs"] == "alternating"
