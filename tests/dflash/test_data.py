@@ -81,7 +81,7 @@ def _batch(config, *, drafter=0, step=0):
 
 def test_each_drafter_gets_its_own_batches_in_order_from_several_targets():
     """Which target was faster would decide what a drafter learns."""
-    config = override(SMOKE, ["num_targets=2", "steps=6"])
+    config = override(SMOKE, ["num_targets=2", "steps=6", "warmup_steps=1"])
     feed = Feed(config)
     targets = [
         threading.Thread(
