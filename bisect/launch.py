@@ -144,7 +144,7 @@ class LocalLauncher:
         watch: makes what is told of a run's progress, by its name.
         together: whether the runs of one call are made at the same time: what slows the machine then slows all of
             them. On two virtual cores two runs of one environment, 10 s of steps each, differed by 9 % (standard
-            deviation) one after the other and by 1 % at the same time; beside other work by 7 %.
+            deviation) one after the other and by 1 to 4 % at the same time; beside other work by 7 %.
     """
 
     watch: Callable[[str], Progress] | None = None

@@ -53,8 +53,8 @@ def container(*, seed: int = 1, searches: int = 0) -> Iterator[list[str]]:
     """Steady throughput of one drafter thread in a container against the host, and of the host against itself.
 
     The two of a pair run at the same time, for what slows the machine then slows both: run after one another, the same
-    environment differed by 9 % from itself, at the same time by 1 %. The Python of the two is not the same unless both
-    machines have the same one: it is named, and is part of what is measured.
+    environment differed by 9 % from itself, at the same time by 1 to 4 %. The Python of the two is not the same unless
+    both machines have the same one: it is named, and is part of what is measured.
     """
     yield ["what", "mean ratio", "95 %", "start of a cached run", "target"]
     pairs: dict[str, list[tuple[Run, Run]]] = {"container": [], "venv": []}
