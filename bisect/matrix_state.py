@@ -26,7 +26,6 @@ from .matrix_notes import notes_on, peak_of
 from .matrix_throughput import (
     Noise,
     Ratio,
-    Stalls,
     noise_of,
     ratio_of,
     stalls_of,
@@ -35,6 +34,8 @@ from .matrix_throughput import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from .pace import Stalls
 
 STALL_SHARE = 0.25
 """Share of the steady time in stalls, above the baseline's, from which a cell is degraded."""

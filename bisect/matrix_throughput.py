@@ -19,12 +19,13 @@ from typing import TYPE_CHECKING
 
 from scipy.stats import t as student
 
-from .pace import MIN_STEADY_STEPS, STALL_FACTOR, drift_of
+from .pace import drift_of, stalls_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from .matrix import Cell, CellRun, Trace
+    from .pace import Stalls
 
 MAX_DISTANCE = 8
 """Runs between a measurement and the nearest baseline run beyond which they are not compared."""
@@ -60,17 +61,6 @@ class Ratio:
     def is_slower(self, min_effect: float) -> bool:
         """Whether noise does not explain the loss and the loss is worth naming."""
         return not self.drift and self.high < 1 and self.value <= 1 - min_effect
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stalls:
-    """Steady steps far longer than the median, and the share of the steady time they took."""
-
-    count: int
-    steps: int
-    median_s: float
-    longest_s: float
-    share: float
 
 
 def log_ratios(cell: Cell, baseline: Cell) -> tuple[float, ...]:
@@ -135,20 +125,7 @@ def within_run_drift(trace: Trace, *, warmup: int) -> float | None:
 
 def stalls_of(run: CellRun) -> Stalls | None:
     """The stalls of the steady phase over all threads; None when there are none or too few steps to tell."""
-    steady = [seconds for trace in run.traces for seconds in trace.step_times_s[run.warmup_steps :]]
-    if len(steady) < MIN_STEADY_STEPS:
-        return None
-    middle = median(steady)
-    stalls = [seconds for seconds in steady if seconds > STALL_FACTOR * middle]
-    if not stalls:
-        return None
-    return Stalls(
-        count=len(stalls),
-        steps=len(steady),
-        median_s=middle,
-        longest_s=max(stalls),
-        share=sum(stalls) / sum(steady),
-    )
+    return stalls_in([seconds for trace in run.traces for seconds in trace.step_times_s[run.warmup_steps :]])
 
 
 def steady_steps(run: CellRun) -> int:

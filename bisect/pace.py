@@ -38,6 +38,17 @@ class Pace:
     stalled: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalls:
+    """Steady steps far longer than the median, and the share of the steady time they took."""
+
+    count: int
+    steps: int
+    median_s: float
+    longest_s: float
+    share: float
+
+
 def pace_of(result: TrainResult | None) -> Pace | None:
     """The pace of a run; None when it measured none, or had too few steps after its warm-up."""
     if result is None or result.throughput is None or not result.drafters:
@@ -61,6 +72,31 @@ def drift_of(step_times_s: Sequence[float]) -> float | None:
     return median(step_times_s[:half]) / median(step_times_s[half:]) - 1
 
 
+def stall_limit(step_times_s: Sequence[float]) -> float:
+    """Seconds beyond which a step is a stall; infinite with too few steps to tell."""
+    return STALL_FACTOR * median(step_times_s) if len(step_times_s) >= MIN_STEADY_STEPS else math.inf
+
+
+def stalls_in(step_times_s: Sequence[float]) -> Stalls | None:
+    """The stalls among the steps after warm-up of all threads; None when there are none or too few steps to tell."""
+    limit = stall_limit(step_times_s)
+    stalls = [seconds for seconds in step_times_s if seconds > limit]
+    if not stalls:
+        return None
+    return Stalls(
+        count=len(stalls),
+        steps=len(step_times_s),
+        median_s=median(step_times_s),
+        longest_s=max(stalls),
+        share=sum(stalls) / sum(step_times_s),
+    )
+
+
+def percent(shift: float) -> str:
+    """A log ratio as a signed percentage: -0.0513 -> `-5.0 %`."""
+    return f"{100 * math.expm1(shift):+.1f} %"
+
+
 def log_ratio(candidate: Pace, baseline: Pace) -> float:
     """log(candidate / baseline) of the steady rates."""
     return math.log(candidate.ktok_s / baseline.ktok_s)
@@ -73,8 +109,5 @@ def _steady(thread: ThreadRecord, warmup: int) -> list[float]:
 
 
 def _stalled(threads: Sequence[ThreadRecord], warmup: int) -> float:
-    late = [seconds for thread in threads for seconds in thread.step_times_s[warmup:]]
-    if len(late) < MIN_STEADY_STEPS:
-        return 0.0
-    limit = STALL_FACTOR * median(late)
-    return sum(seconds for seconds in late if seconds > limit) / sum(late)
+    stalls = stalls_in([seconds for thread in threads for seconds in thread.step_times_s[warmup:]])
+    return stalls.share if stalls else 0.0

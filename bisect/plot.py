@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from statistics import median
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from .pace import MIN_STEADY_STEPS, STALL_FACTOR
+from .pace import stall_limit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -141,10 +140,7 @@ def trace_plot(traces: Sequence[Trace], *, warmup: int, points: int = 60) -> str
 
 def stalled_steps(traces: Sequence[Trace], *, warmup: int) -> list[tuple[Trace, int]]:
     """The steady steps that took far longer than the median one, the same that make a cell degraded."""
-    steady = [seconds for trace in traces for seconds in trace.step_times_s[warmup:]]
-    if len(steady) < MIN_STEADY_STEPS:
-        return []
-    limit = STALL_FACTOR * median(steady)
+    limit = stall_limit([seconds for trace in traces for seconds in trace.step_times_s[warmup:]])
     return [
         (trace, step)
         for trace in traces

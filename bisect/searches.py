@@ -24,6 +24,7 @@ from .files import make_run_directory, only_one, refuse_used
 from .journal import FILE_NAME, Journal, read
 from .launch import Launcher, Progress, launcher_on
 from .model import Conclusion
+from .pace import percent
 from .plan import left_of
 from .probe import RunKind
 from .progress import follow
@@ -33,7 +34,6 @@ from .search_plan import new_plan
 from .search_report import engine_of, problem_of, report_of, write_reports
 from .state import State
 from .surroundings import refuse_no_room
-from .throughput import percent
 
 if TYPE_CHECKING:
     import argparse

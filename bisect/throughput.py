@@ -19,6 +19,7 @@ import numpy as np
 from .lineup import lineup
 from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
+from .pace import percent
 from .speed_posterior import channel_information, gather, infer_speed
 from .throughput_doubts import drift_doubt, stall_note
 
@@ -133,11 +134,6 @@ class _State:
     def undecided(self, reason: str) -> Exhausted:
         suspects, confidence = credible(self.line, self.belief.change, confidence=self.problem.confidence)
         return Exhausted(suspects=suspects, confidence=confidence, posterior=self.posterior, reason=reason)
-
-
-def percent(shift: float) -> str:
-    """A log ratio as a signed percentage: -0.0513 -> `-5.0 %`."""
-    return f"{100 * math.expm1(shift):+.1f} %"
 
 
 def _equal_ends(state: _State) -> Step | None:

@@ -6,6 +6,8 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .pace import percent
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -29,8 +31,8 @@ def drift_doubt(observations: Sequence[Observation], *, shift: float, sigma: flo
     if abs(math.log1p(drift)) <= max(abs(shift), 2.0 * sigma):
         return ""
     return (
-        f"the rate changes by {100 * drift:+.1f} % within a run (median of {len(drifts)} pairs), more than the "
-        f"{100 * math.expm1(shift):+.1f} % between the builds: the machine throttles, or the warm-up is too short"
+        f"the rate changes by {percent(math.log1p(drift))} within a run (median of {len(drifts)} pairs), more than the "
+        f"{percent(shift)} between the builds: the machine throttles, or the warm-up is too short"
     )
 
 

@@ -3,8 +3,9 @@
 import math
 import random
 from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
+from bisect.pace import percent
 from bisect.speed_posterior import channel_information
-from bisect.throughput import next_step, percent
+from bisect.throughput import next_step
 
 import numpy as np
 import pytest
