@@ -163,6 +163,7 @@ class CellRun:
     Attributes:
         cell: digest of the cell's key.
         run: the run directory, relative to the matrix directory: the evidence behind every number.
+        beside: name of the slot shared with a run made at the same time; empty where each has the machine to itself.
         session: the uninterrupted stretch of work it belongs to; throughput is compared only within one.
         order: position in the session, from 0.
         at: when it ended, ISO 8601 in UTC.
@@ -187,6 +188,7 @@ class CellRun:
     outcome: str
     session: str = ""
     order: int = 0
+    beside: str = ""
     at: str = ""
     secondary: tuple[str, ...] = ()
     seconds: float = 0.0

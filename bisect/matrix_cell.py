@@ -82,6 +82,7 @@ class CellRuns:
             run=begun.run,
             session=begun.session,
             order=begun.order,
+            beside=begun.beside,
             at=_now(),
             seconds=record.seconds,
             node=record.node,
@@ -96,6 +97,7 @@ class CellRuns:
             outcome=outcome,
             session=begun.session,
             order=begun.order,
+            beside=begun.beside,
             at=_now(),
             evidence=(reason,),
         )

@@ -17,6 +17,7 @@ from envs.errors import CannotBuildError, CannotRunError
 
 from .launch import JobLostError
 from .matrix import CLEAN, Blocked, Cell, CellKey, CellRun, with_block, with_run
+from .matrix_beside import beside
 from .matrix_cell import CellRuns, answers_of
 from .matrix_plan import Prepared, from_error
 from .matrix_schedule import Choice, expected_seconds, next_choice, plan, with_pending
@@ -43,6 +44,7 @@ class MatrixRun:
         budget: what this invocation may spend.
         say: told lines for a person.
         workers: runs under way at the same time.
+        together: whether those are started together, so that each is compared with the one beside it.
         cells: the cells as they are now.
         session: name of this invocation; throughput is compared only within it.
     """
@@ -54,10 +56,12 @@ class MatrixRun:
     budget: Budget
     say: Callable[[str], None]
     workers: int = 1
+    together: bool = False
     cells: tuple[Cell, ...] = ()
     session: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{os.getpid()}")
     _started: float = field(default_factory=time.monotonic)
     _order: int = 0
+    _slot: str = ""
     _finished: int = 0
     _build_s: dict[str, float] = field(default_factory=dict)
     _built: dict[str, Room] = field(default_factory=dict)
@@ -93,6 +97,10 @@ class MatrixRun:
 
     def _start_all(self) -> bool:
         """Start what is worth a worker; False when nothing was."""
+        if self.together:
+            if self._pool.num_runs:
+                return False
+            self._slot = f"{self.session}#{self._order}"
         started = False
         while self._start_next():
             started = True
@@ -112,6 +120,10 @@ class MatrixRun:
         return True
 
     def _next(self) -> Choice | None:
+        if self.together and self._under_way:
+            (first,) = self._under_way.values()
+            key = next(cell.key for cell in self.cells if cell.key.digest == first.cell)
+            return beside(self.cells, self.axes.rules, key, session=self.session)
         pending = [(begun.cell, begun.order) for begun in self._under_way.values()]
         return next_choice(
             with_pending(self.cells, pending, session=self.session),
@@ -157,7 +169,7 @@ class MatrixRun:
         key = choice.cell.key
         directory = self.directory.new_run(f"{key.environment}-{key.workaround}-{key.cache}")
         run = self.directory.relative(directory)
-        begun = Begun(cell=key.digest, run=run, session=self.session, order=self._order)
+        begun = Begun(cell=key.digest, run=run, session=self.session, order=self._order, beside=self._slot)
         self._order += 1
         self.directory.add_started(begun)
         self._begin(begun, key, choice.reason, partial(self.runs.make, begun, key, built), built)
@@ -229,7 +241,8 @@ class MatrixRun:
         """What just happened, what is spent and what is left: for a terminal and for a log alike."""
         entry = next(e for e in assess(self.cells, self.axes.rules).assessments if e.cell.key == key)
         spent = (time.monotonic() - self._started) / 60
-        left = plan(self.cells, self.axes.rules, build_s=self._build_s)
+        at_once = self.workers if self.together else 1
+        left = plan(self.cells, self.axes.rules, build_s=self._build_s, at_once=at_once)
         speed = f", {run.ktok_s:.3g} Ktok/s" if run.ktok_s is not None else ""
         return (
             f"[run {self._finished}, {spent:.1f} min of {self.budget}] {key.title}: {run.outcome} "

@@ -105,6 +105,13 @@ def run_value(entry: Assessment) -> float:
     return a * b / ((a + b) ** 2 * (a + b + 1) ** 2)
 
 
+def likely_to_train(cell: Cell, cells: Sequence[Cell]) -> bool:
+    """Whether most telling runs of this cell trained to their end; of one not run yet, of those with its workaround."""
+    like = [run for other in cells if other.key.workaround == cell.key.workaround for run in other.telling]
+    runs = cell.telling or like
+    return 2 * sum(run.is_failure for run in runs) < len(runs) if runs else True
+
+
 def expected_seconds(cell: Cell, cells: Sequence[Cell]) -> float:
     """Median seconds of this cell's runs, else of its environment's, else of all, else `RUN_S`."""
     groups = (
@@ -115,8 +122,11 @@ def expected_seconds(cell: Cell, cells: Sequence[Cell]) -> float:
     return max(1.0, next((median(group) for group in groups if group), RUN_S))
 
 
-def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float]) -> Plan:
-    """Runs, environments and seconds still needed if every waiting cell turns out clean: the dearest case by count."""
+def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], at_once: int = 1) -> Plan:
+    """Runs, environments and seconds still needed if every waiting cell turns out clean: the dearest case by count.
+
+    With several runs at once (`at_once`) each run that is measured has one of the baseline beside it.
+    """
     view = assess(cells, rules)
     waiting = [entry for entry in view.assessments if not entry.is_settled]
     runs = {entry.cell.key.digest: max(1, runs_wanted(entry.cell, rules)) for entry in waiting}
@@ -124,9 +134,11 @@ def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float]) -
     baselines = total // rules.interleave
     needed = {entry.cell.key.environment for entry in waiting} & build_s.keys()
     seconds = sum(runs[entry.cell.key.digest] * expected_seconds(entry.cell, cells) for entry in waiting)
-    mean = seconds / total if total else 0.0
     building = sum(build_s[name] for name in needed)
-    return Plan(runs=total + baselines, builds=len(needed), seconds=seconds + baselines * mean + building)
+    if at_once > 1:
+        baselines = sum(runs[entry.cell.key.digest] for entry in waiting if likely_to_train(entry.cell, cells))
+    mean = seconds / total if total else 0.0
+    return Plan(runs=total + baselines, builds=len(needed), seconds=(seconds + baselines * mean) / at_once + building)
 
 
 def _baseline_due(view: View, waiting: Sequence[Assessment], *, session: str) -> Assessment | None:

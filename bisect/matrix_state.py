@@ -26,6 +26,7 @@ from .matrix_notes import notes_on, peak_of
 from .matrix_throughput import (
     Noise,
     Ratio,
+    log_ratios,
     noise_of,
     ratio_of,
     stalls_of,
@@ -141,8 +142,11 @@ def assess(cells: Sequence[Cell], rules: Rules) -> View:
         spread = noise_of(members, baseline) if baseline is not None else None
         if spread is not None:
             noise.append((members[0].key.machine, spread))
+        compared = (
+            sum(len(log_ratios(cell, baseline)) > 1 for cell in members if cell is not baseline) if baseline else 0
+        )
         for cell in members:
-            assessments[cell.key.digest] = _assess_cell(cell, baseline, spread, rules=rules, comparisons=len(members))
+            assessments[cell.key.digest] = _assess_cell(cell, baseline, spread, rules=rules, comparisons=compared)
     ordered = tuple(assessments[cell.key.digest] for cell in cells)
     return View(assessments=ordered, noise=tuple(noise), rules=rules)
 
@@ -166,6 +170,14 @@ def runs_wanted(cell: Cell, rules: Rules) -> int:
     if cell.stop is not None or cell.failures:
         return 0
     return max(0, min(clean_runs_needed(rules.allowed_rate), rules.max_runs) - len(cell.telling))
+
+
+def wants_ratio(entry: Assessment, rules: Rules) -> bool:
+    """Whether the cell trains and its throughput relative to the baseline is not known well enough."""
+    trained = any(run.ktok_s is not None for run in entry.cell.telling)
+    if entry.is_baseline or entry.failures or not trained:
+        return False
+    return entry.ratio is None or not _is_decided(entry.ratio, rules)
 
 
 def _comparable(cells: Sequence[Cell]) -> list[tuple[object, list[Cell]]]:

@@ -47,12 +47,13 @@ class HazardRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """A run of a cell that was started: where it is, and its place in its session."""
+    """A run of a cell that was started: where it is, its place in its session, and the slot it shares, if any."""
 
     cell: str
     run: str
     session: str
     order: int
+    beside: str = ""
 
 
 class MatrixDirectory:

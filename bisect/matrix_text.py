@@ -102,10 +102,11 @@ def noise_line(report: Report, machine: Machine) -> str:
     if baseline is None:
         return "Throughput: no baseline, no cell trains on this machine."
     relative = f"Throughput is relative to {baseline.cell.key.title}"
+    where = "beside" if any(run.beside for run in baseline.cell.runs) else "between"
     if noise is None:
         return f"{relative}; not measured twice yet, so no noise and no ratio."
     return (
-        f"{relative}, run {noise.baseline_runs} times between the others. A/A noise: two runs of one cell differ by up "
+        f"{relative}, run {noise.baseline_runs} times {where} the others. A/A noise: two runs of one cell differ by up "
         f"to {noise.band:.1%} (95 %). Intervals hold for all cells together."
     )
 

@@ -6,6 +6,9 @@ baseline's own successive runs (separate processes of one build) and on the spre
 
     order      0   1   2   3   4   5   6          b: baseline, x, y: other cells
     run        b   x   y   b   x   y   b          x at 1 is compared with 2/3 b(0) + 1/3 b(3)
+
+Where two runs are made at the same time, a run is compared only with the baseline run beside it, and two runs of the
+baseline side by side are the A/A noise.
 """
 
 from __future__ import annotations
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from .matrix import Cell, CellRun, Trace
     from .pace import Stalls
 
+INTERPOLATED, BESIDE = 1.5, 2.0
+"""Variance of one log ratio in variances of one run: an interpolated baseline adds about half, one run a whole one."""
 MAX_DISTANCE = 8
 """Runs between a measurement and the nearest baseline run beyond which they are not compared."""
 
@@ -64,7 +69,9 @@ class Ratio:
 
 
 def log_ratios(cell: Cell, baseline: Cell) -> tuple[float, ...]:
-    """log(cell / baseline) of every run of the cell with a baseline run near it in its session."""
+    """log(cell / baseline) of every run of the cell with a baseline run beside it, or near it in its session."""
+    if _is_beside(cell):
+        return tuple(math.log(_rate(run) / _rate(other)) for run, other in _beside(cell, baseline))
     by_session: dict[str, list[CellRun]] = defaultdict(list)
     for run in _measured(baseline.runs):
         by_session[run.session].append(run)
@@ -79,7 +86,10 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
     """
     squares, degrees = 0.0, 0.0
     runs = _measured(baseline.runs)
-    for first, second in pairwise(runs):
+    for run, other in _beside(baseline, baseline):
+        squares += math.log(_rate(run) / _rate(other)) ** 2 / BESIDE
+        degrees += 1
+    for first, second in pairwise(run for run in runs if not run.beside):
         if first.session == second.session:
             squares += math.log(_rate(second) / _rate(first)) ** 2 / 2 * (2 / 3)
             degrees += 2 / 3  # von Neumann's successive differences carry about 2/3 of the information
@@ -87,7 +97,7 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
         values = log_ratios(cell, baseline) if cell.key != baseline.key else ()
         if len(values) > 1:
             mean = fmean(values)
-            squares += sum((value - mean) ** 2 for value in values) / 1.5  # the interpolated baseline adds half
+            squares += sum((value - mean) ** 2 for value in values) / _variances(cell)
             degrees += len(values) - 1
     if degrees == 0:
         return None
@@ -104,10 +114,11 @@ def ratio_of(cell: Cell, baseline: Cell, noise: Noise | None, *, comparisons: in
         return None
     mean = fmean(values)
     own = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    deviation = max(noise.sd, own / math.sqrt(1.5))
+    deviation = max(noise.sd, own / math.sqrt(_variances(cell)))
     quantile = float(student.ppf(1 - 0.025 / max(1, comparisons), noise.degrees))
-    half = quantile * deviation * math.sqrt(1 / len(values) + 1 / noise.baseline_runs)
-    drifts = [drift for run in cell.runs for drift in _drifts(run)]
+    runs = BESIDE / len(values) if _is_beside(cell) else 1 / len(values) + 1 / noise.baseline_runs
+    half = quantile * deviation * math.sqrt(runs)
+    drifts = _relative_drifts(cell, baseline)
     drift = bool(drifts) and abs(math.log1p(median(drifts))) > max(abs(mean), noise.sd * 2)
     return Ratio(
         value=math.exp(mean),
@@ -131,6 +142,35 @@ def stalls_of(run: CellRun) -> Stalls | None:
 def steady_steps(run: CellRun) -> int:
     """Fewest steps after warm-up of any thread: below `MIN_STEADY_STEPS` a rate would be a rate of the warm-up."""
     return min((len(trace.step_times_s) - run.warmup_steps for trace in run.traces), default=0)
+
+
+def _variances(cell: Cell) -> float:
+    return BESIDE if _is_beside(cell) else INTERPOLATED
+
+
+def _is_beside(cell: Cell) -> bool:
+    """Whether the cell's runs share the machine with others: a key says so, so all of them do or none."""
+    return any(run.beside for run in cell.runs)
+
+
+def _beside(cell: Cell, baseline: Cell) -> list[tuple[CellRun, CellRun]]:
+    """Each measured run of the cell with the measured run of the baseline in the same slot; each pair once."""
+    of_baseline = _measured(baseline.runs)
+    pairs = (
+        (run, other)
+        for run in _measured(cell.runs)
+        for other in of_baseline
+        if run.beside and run.beside == other.beside and run.run != other.run
+    )
+    return [(run, other) for run, other in pairs if cell.key != baseline.key or run.order < other.order]
+
+
+def _relative_drifts(cell: Cell, baseline: Cell) -> list[float]:
+    """How the rate changed within the runs; of runs made side by side what the two have in common is the machine's."""
+    if not _is_beside(cell):
+        return [drift for run in cell.runs for drift in _drifts(run)]
+    both = ((_drifts(run), _drifts(other)) for run, other in _beside(cell, baseline))
+    return [(1 + median(mine)) / (1 + median(others)) - 1 for mine, others in both if mine and others]
 
 
 def _drifts(run: CellRun) -> list[float]:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from envs.errors import InterruptedRunError, UsageError
+from envs.errors import InterruptedRunError
 
 from .builds import Builder
 from .commands.search_options import Asked, default_run_directory, without_out
@@ -96,13 +96,13 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
 
 def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> Journal:
     """The journal with its plan: a new one, or the one to go on with, if it is of the same search."""
-    identity = json.loads(json.dumps(request.asked.identity))
+    identity = request.asked.identity
     if path.exists():
         journal = Journal.open(path)
-        _refuse_another(journal.contents.header, request.kind, identity, path)
+        identity.refuse_another(journal.contents.header, request.kind, path)
     else:
         argv = without_out(request.argv)
-        header = {"command": request.kind, "argv": argv, "identity": identity, "cwd": str(Path.cwd())}
+        header = {"command": request.kind, "argv": argv, "identity": identity.options, "cwd": str(Path.cwd())}
         journal = Journal.create(path, header)
     if not journal.contents.of("plan"):
         plan = new_plan(request)
@@ -120,17 +120,6 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
 def _reopened(journal: Journal) -> Journal:
     journal.close()
     return Journal.open(journal.path)
-
-
-def _refuse_another(header: Mapping[str, Any], kind: str, identity: Mapping[str, Any], path: Path) -> None:
-    old = {**header["identity"], "command": header["command"]}
-    new = {**identity, "command": kind}
-    differing = sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
-    if differing:
-        raise UsageError(
-            f"{path} is of another search: {', '.join(differing)} differ",
-            hint="give another --out, or the same options",
-        )
 
 
 def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
@@ -181,7 +170,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Probe
     entries = {entry["id"]: entry for entry in plan["candidates"]}
     question = request.asked.question
     race = question.kind is RunKind.TRAIN and not question.throughput and question.threads != 1
-    wants_control = race and not request.asked.identity.get("no_control", False)
+    wants_control = race and not request.asked.identity.options["no_control"]
 
     def say(line: str) -> None:
         print(f"  {line}", file=stderr, flush=True)

@@ -22,6 +22,7 @@ from ..html import matrix_page
 from ..journal import FILE_NAME
 from ..launch import PLACES, LocalLauncher, launcher_on
 from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
+from ..matrix_beside import AT_ONCE
 from ..matrix_cell import CellRuns
 from ..matrix_compare import compare
 from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
@@ -37,7 +38,7 @@ from ..probe import code_digest, without_credentials
 from ..recommend import Advice
 from ..search_report import report_of
 from ..surroundings import WORKLOAD, refuse_options, refuse_unusable
-from .search_options import add_environment_options
+from .search_options import PAIRS, add_environment_options, at_the_same_time, takes_gpu
 
 if TYPE_CHECKING:
     import argparse
@@ -67,6 +68,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timeout", type=float, default=300.0, metavar="S", help="seconds without a sign of life")
     parser.add_argument("--dry-run", action="store_true", help="show the cells, what it would cost, and stop")
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (--on slurm)")
+    parser.add_argument(
+        "--pairs",
+        choices=PAIRS,
+        default="auto",
+        help="two runs at a time, each compared with the one beside it, or alternating (auto: together without a GPU)",
+    )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     add_environment_options(parser, places=PLACES)
 
@@ -88,7 +95,13 @@ class Request:
     on: str
     slurm_profile: str
     workers: int
+    together: bool
     command: str
+
+    @property
+    def at_once(self) -> int:
+        """Runs that share the machine."""
+        return AT_ONCE if self.together else 1
 
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
@@ -106,10 +119,15 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     )
     host = LocalLauncher().host() if args.dry_run else launcher.host()
     common = template(
-        request.axes, host.machine, benchmark=code_digest(WORKLOAD), node=request.node or host.node, cpus=host.cpus
+        request.axes,
+        host.machine,
+        benchmark=code_digest(WORKLOAD),
+        node=request.node or host.node,
+        cpus=host.cpus,
+        at_once=request.at_once,
     )
     prepared = prepare(request.axes, request.settings, here=host.machine, common=common)
-    estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s)
+    estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, at_once=request.at_once)
     if args.dry_run:
         report = _report(request, prepared, prepared.cells, ())
         print(report_json(report) if args.json else _plan_text(request, prepared, estimate), file=stdout)
@@ -140,6 +158,7 @@ def _run(request: Request, prepared: Prepared, hands: Hands, say: Callable[[str]
         budget=request.budget,
         say=say,
         workers=request.workers,
+        together=request.together,
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
@@ -173,7 +192,7 @@ def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: 
 
 
 def _report(request: Request, prepared: Prepared, cells: tuple[Cell, ...], answers: tuple[HazardAnswer, ...]) -> Report:
-    left = plan(cells, request.axes.rules, build_s=prepared.build_s)
+    left = plan(cells, request.axes.rules, build_s=prepared.build_s, at_once=request.at_once)
     origin = Origin(
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=request.command,
@@ -229,6 +248,7 @@ def _request(args: argparse.Namespace) -> Request:
         raise UsageError(f"--out {directory} is not a directory", hint="give one that is new, or a matrix directory")
     text, source = _axes_text(args, directory)
     axes = parse_axes(text, shipped=[definition.name for definition in spec.shipped()], source=source)
+    together = at_the_same_time(args, takes_gpu=takes_gpu(axes.profile))
     return Request(
         axes=axes,
         axes_text=text,
@@ -242,7 +262,8 @@ def _request(args: argparse.Namespace) -> Request:
         patience_s=args.timeout,
         on=args.on,
         slurm_profile=args.slurm_profile or "",
-        workers=args.workers,
+        workers=AT_ONCE if together else args.workers,
+        together=together,
         command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
     )
 

@@ -164,18 +164,16 @@ def _dry_run(args: argparse.Namespace, good: Side, bad: Side, *, stdout: IO[str]
 
 def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journal:
     path = directory / FILE_NAME
-    identity = json.loads(json.dumps(request.identity))
+    identity = request.identity
     if path.exists():
         journal = Journal.open(path)
-        old = journal.contents.header
-        if old["command"] != KIND or old["identity"] != identity:
-            raise UsageError(f"{path} is of another search", hint="give another --out, or the same options")
+        identity.refuse_another(journal.contents.header, KIND, path)
         return journal
     refuse_used(directory)
     if not directory.exists():
         make_run_directory(directory)
     words = without_out(args.argv)
-    return Journal.create(path, {"command": KIND, "argv": words, "identity": identity, "cwd": str(Path.cwd())})
+    return Journal.create(path, {"command": KIND, "argv": words, "identity": identity.options, "cwd": str(Path.cwd())})
 
 
 def _search(
@@ -223,7 +221,7 @@ def _runner(
 ) -> ProbeRunner:
     question = request.question
     race = question.kind is RunKind.TRAIN and question.threads != 1 and not question.throughput
-    wants_control = race and not request.identity.get("no_control", False)
+    wants_control = race and not request.identity.options["no_control"]
     directory = journal.path.parent
 
     def tell(line: str) -> None:

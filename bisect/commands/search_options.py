@@ -13,6 +13,7 @@ from envs import backend, machine, settings
 from envs.errors import UsageError
 
 from ..candidates import parse_endpoint
+from ..identity import Identity
 from ..judge import Question
 from ..launch import PLACES
 from ..model import Outcome
@@ -45,12 +46,6 @@ HAZARDS = (
 """The workload's hazards; it is another program, so a test compares the two lists."""
 THROUGHPUT = "throughput"
 PAIRS = ("auto", "together", "alternating")
-TUNABLE = frozenset(
-    {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
-)
-"""Options that may change between a search and its resumption; every other one would make it another search."""
-ADDED = frozenset({("pairs", "auto")})
-"""Options that older journals lack, at the value that says nothing: left out, so that those searches go on."""
 
 
 def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence[str] = ("local",)) -> None:
@@ -64,6 +59,7 @@ def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence
 
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """The options of every ordered search."""
+    parser.set_defaults(parser=parser)
     ends = parser.add_argument_group("endpoints")
     ends.add_argument("--good", required=True, metavar="BUILD", help="a build without the failure; may be the newer")
     ends.add_argument("--bad", required=True, metavar="BUILD", help="a build that shows it")
@@ -119,7 +115,7 @@ class Asked:
     needs_compiler: bool
     on: str
     slurm_profile: str
-    identity: Mapping[str, object]
+    identity: Identity
 
     @property
     def certain(self) -> bool:
@@ -169,33 +165,23 @@ def asked(args: argparse.Namespace) -> Asked:
         keep=max(args.keep, args.workers + 1),
         workers=args.workers,
         min_effect=args.min_effect,
-        together=_together(args),
+        together=at_the_same_time(args, takes_gpu=takes_gpu(args.profile)),
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         needs_compiler=kind is RunKind.TRAIN and compiles_native_code(args),
-        identity=_identity(args),
+        identity=Identity.of(args),
     )
 
 
-def _identity(args: argparse.Namespace) -> dict[str, object]:
-    """What makes this search another one than the next."""
-    given = sorted(vars(args).items(), key=lambda pair: pair[0])
-    return {
-        name: scrubbed(value)
-        for name, value in given
-        if name not in TUNABLE and not (isinstance(value, str) and (name, value) in ADDED)
-    }
-
-
-def _together(args: argparse.Namespace) -> bool:
-    """Whether the runs of a pair are made at the same time."""
+def at_the_same_time(args: argparse.Namespace, *, takes_gpu: bool) -> bool:
+    """Whether the runs of a pair are made at the same time, by `--pairs` and `--on`."""
     if args.pairs == "together" and args.on != "local":
         raise UsageError(
             "--pairs together is for this machine; the two runs of a job follow one another", hint="leave --pairs out"
         )
     if args.pairs != "auto":
         return bool(args.pairs == "together")
-    return args.on == "local" and not takes_gpu(args) and (os.cpu_count() or 1) > 1
+    return args.on == "local" and not takes_gpu and (os.cpu_count() or 1) > 1
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
@@ -218,13 +204,6 @@ def without_out(argv: Sequence[str]) -> list[str]:
         at = options.index("--out")
         del options[at : at + 2]
     return [word for word in options if word != "--json" and not word.startswith("--out=")] + rest
-
-
-def scrubbed(value: object) -> object:
-    """An option's value as a journal may hold it: without credentials in URLs."""
-    if isinstance(value, str):
-        return without_credentials(value)
-    return [scrubbed(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _question(args: argparse.Namespace, kind: RunKind) -> Question:
@@ -287,12 +266,12 @@ def _arguments(args: argparse.Namespace, kind: RunKind, question: Question) -> t
 
 def compiles_native_code(args: argparse.Namespace) -> bool:
     """Whether the benchmark will call a C++ compiler: Inductor and Triton do, the CPU profile traces only."""
-    return "backend=inductor" in args.sets or takes_gpu(args)
+    return "backend=inductor" in args.sets or takes_gpu(args.profile)
 
 
-def takes_gpu(args: argparse.Namespace) -> bool:
+def takes_gpu(profile: str) -> bool:
     """Whether the profile asked for runs on a GPU; `auto` does where there is a driver."""
-    return args.profile.startswith(("gpu", "node")) or (args.profile == "auto" and bool(machine.driver_version()))
+    return profile.startswith(("gpu", "node")) or (profile == "auto" and bool(machine.driver_version()))
 
 
 def default_run_directory(what: str) -> Path:

@@ -8,6 +8,8 @@ from bisect.commands.search_options import asked
 
 import pytest
 
+from envs.errors import UsageError
+
 from .fake_python import GOLDEN
 
 FROZEN = json.loads((GOLDEN / "options.json").read_text())
@@ -30,7 +32,7 @@ def test_what_follows_two_dashes_is_left_alone():
     assert split_rest(["x"]) == (["x"], ())
 
 
-def test_an_option_that_older_journals_lack_does_not_end_their_searches():
+def test_an_option_that_older_journals_lack_does_not_end_their_searches(tmp_path):
     """After an update `resume` of a search of a week would say that it is another one."""
     module = importlib.import_module(f"bisect.commands.{COMMANDS['torch-releases'][0]}")
     parser = argparse.ArgumentParser()
@@ -40,5 +42,14 @@ def test_an_option_that_older_journals_lack_does_not_end_their_searches():
         args = parser.parse_args(["--good", "2.15.0", "--bad", "2.8.0", *words])
         return asked(argparse.Namespace(**vars(args), rest=(), argv=())).identity
 
-    assert "pairs" not in identity()
-    assert identity("--for", "throughput", "--pairs", "alternating")["pairs"] == "alternating"
+    def header(found):
+        known = {name: value for name, value in found.options.items() if name != "pairs"}
+        return {"command": "torch-releases", "identity": known}
+
+    speed = ("--for", "throughput")
+    identity(*speed).refuse_another(header(identity(*speed)), "torch-releases", tmp_path)
+    with pytest.raises(UsageError, match="pairs differ"):
+        identity(*speed, "--pairs", "together").refuse_another(header(identity(*speed)), "torch-releases", tmp_path)
+    found = identity("--good", "2.14.0", "--for", "fx_flag_race")
+    with pytest.raises(UsageError, match="good, hunted differ"):
+        found.refuse_another(header(identity(*speed)), "torch-releases", tmp_path)

@@ -1,0 +1,68 @@
+"""What makes a search another one than the next: the options that must not change while it goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from envs.errors import UsageError
+
+from .probe import without_credentials
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from pathlib import Path
+
+TUNABLE = frozenset(
+    {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
+)
+"""Options that may change between a search and its resumption."""
+PARSER = "parser"
+"""Where the arguments hold the parser they came from: it knows every option's default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """The options of a search that are not tunable.
+
+    Attributes:
+        options: each with its value, as a journal may hold it: without credentials in URLs.
+        defaults: what each means where it is not given; a journal older than an option says nothing of it.
+    """
+
+    options: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> Identity:
+        """The identity in a command line. Values are what they read as after a way through JSON."""
+        names = sorted(vars(args).keys() - TUNABLE - {PARSER})
+        parser: argparse.ArgumentParser = getattr(args, PARSER)
+        return cls(
+            options={name: _plain(getattr(args, name)) for name in names},
+            defaults={name: _plain(parser.get_default(name)) for name in names},
+        )
+
+    def refuse_another(self, header: Mapping[str, Any], command: str, path: Path) -> None:
+        """UsageError where the journal at `path`, with this header, is of another search; it names the options."""
+        known = {**self.defaults, **header["identity"], "command": header["command"]}
+        mine = {**self.options, "command": command}
+        differing = sorted(name for name in known.keys() | mine.keys() if known.get(name) != mine.get(name))
+        if differing:
+            raise UsageError(
+                f"{path} is of another search: {', '.join(differing)} differ",
+                hint="give another --out, or the same options",
+            )
+
+
+def _plain(value: object) -> object:
+    plain: object = json.loads(json.dumps(_scrubbed(value)))
+    return plain
+
+
+def _scrubbed(value: object) -> object:
+    if isinstance(value, str):
+        return without_credentials(value)
+    return [_scrubbed(item) for item in value] if isinstance(value, list | tuple) else value
