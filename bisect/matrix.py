@@ -250,7 +250,8 @@ class Cell:
 
     @property
     def telling(self) -> tuple[CellRun, ...]:
-        return tuple(run for run in self.runs if run.is_telling)
+        """Runs that say whether the cell fails; one that ran beside another says so only where it did fail."""
+        return tuple(run for run in self.runs if run.is_telling and (run.is_failure or not run.beside))
 
     @property
     def failures(self) -> tuple[CellRun, ...]:
@@ -280,7 +281,7 @@ class Rules:
     Attributes:
         allowed_rate: a clean cell is good enough when its runs leave at most this failure rate (95 %, one-sided).
         confirm: failures after which a failing cell is good enough.
-        max_runs: runs of a cell after which it is left as it is.
+        max_runs: runs of a cell, or pairs of runs, after which it is left as it is.
         interleave: runs between two runs of the baseline.
         min_effect: a slowdown below this is none, however sure (a fraction).
         max_slowdown: the slowdown up to which an upgrade is still recommended (a fraction).

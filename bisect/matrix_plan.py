@@ -65,12 +65,8 @@ class Prepared:
         return {name: room.build_s for name, room in self.rooms.items() if room.needs is not None}
 
 
-def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cpus: int, at_once: int = 1) -> CellKey:
-    """What all cells on one machine, or on the like nodes of a cluster, share.
-
-    `at_once`: runs made at the same time; what shares its machine with another run is another measurement.
-    """
-    shared = f", {at_once} runs at a time" if at_once > 1 else ""
+def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cpus: int) -> CellKey:
+    """What all cells on one machine, or on the like nodes of a cluster, share."""
     names = [gpu.name for gpu in here.gpus]
     gpus = ", ".join(f"{names.count(name)}x {name}" for name in dict.fromkeys(names))
     return CellKey(
@@ -79,7 +75,7 @@ def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cp
         gpu=gpus or "none",
         driver=here.driver,
         benchmark=benchmark,
-        platform=f"{sys.platform}-{here.architecture} {cpus} CPUs{shared}",
+        platform=f"{sys.platform}-{here.architecture} {cpus} CPUs",
         node=node,
     )
 

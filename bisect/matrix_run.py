@@ -17,7 +17,7 @@ from envs.errors import CannotBuildError, CannotRunError
 
 from .launch import JobLostError
 from .matrix import CLEAN, Blocked, Cell, CellKey, CellRun, with_block, with_run
-from .matrix_beside import beside
+from .matrix_beside import AT_ONCE, next_slot
 from .matrix_cell import CellRuns, answers_of
 from .matrix_plan import Prepared, from_error
 from .matrix_schedule import Choice, expected_seconds, next_choice, plan, with_pending
@@ -44,7 +44,7 @@ class MatrixRun:
         budget: what this invocation may spend.
         say: told lines for a person.
         workers: runs under way at the same time.
-        together: whether those are started together, so that each is compared with the one beside it.
+        together: whether throughput is measured in pairs of runs made at the same time; the others run alone.
         cells: the cells as they are now.
         session: name of this invocation; throughput is compared only within it.
     """
@@ -62,6 +62,7 @@ class MatrixRun:
     _started: float = field(default_factory=time.monotonic)
     _order: int = 0
     _slot: str = ""
+    _partner: Choice | None = None
     _finished: int = 0
     _build_s: dict[str, float] = field(default_factory=dict)
     _built: dict[str, Room] = field(default_factory=dict)
@@ -97,10 +98,6 @@ class MatrixRun:
 
     def _start_all(self) -> bool:
         """Start what is worth a worker; False when nothing was."""
-        if self.together:
-            if self._pool.num_runs:
-                return False
-            self._slot = f"{self.session}#{self._order}"
         started = False
         while self._start_next():
             started = True
@@ -108,7 +105,7 @@ class MatrixRun:
 
     def _start_next(self) -> bool:
         """Start what is worth most now; False where nothing is left, affordable or not waited for."""
-        if self._pool.num_runs >= self.workers:
+        if self._pool.num_runs >= (AT_ONCE if self._partner is not None else self.workers):
             return False
         choice = self._next()
         if choice is None or not self._affords(choice):
@@ -120,10 +117,8 @@ class MatrixRun:
         return True
 
     def _next(self) -> Choice | None:
-        if self.together and self._under_way:
-            (first,) = self._under_way.values()
-            key = next(cell.key for cell in self.cells if cell.key.digest == first.cell)
-            return beside(self.cells, self.axes.rules, key, session=self.session)
+        if self.together:
+            return self._next_beside()
         pending = [(begun.cell, begun.order) for begun in self._under_way.values()]
         return next_choice(
             with_pending(self.cells, pending, session=self.session),
@@ -132,6 +127,22 @@ class MatrixRun:
             session=self.session,
             current=self.axes.current,
         )
+
+    def _next_beside(self) -> Choice | None:
+        """The second run of a pair once the first is under way; else the next one, alone or the first of a pair."""
+        second, self._partner = self._partner, None
+        if second is not None and self._under_way:
+            return second
+        slot = next_slot(
+            self.cells,
+            self.axes.rules,
+            build_s=self._build_s,
+            session=self.session,
+            current=self.axes.current,
+        )
+        self._partner = slot[1] if len(slot) > 1 else None
+        self._slot = f"{self.session}#{self._order}" if len(slot) > 1 else ""
+        return slot[0] if slot else None
 
     def _affords(self, choice: Choice) -> bool:
         """Whether the next run still fits; the first one always does when there is any budget at all."""
@@ -241,8 +252,7 @@ class MatrixRun:
         """What just happened, what is spent and what is left: for a terminal and for a log alike."""
         entry = next(e for e in assess(self.cells, self.axes.rules).assessments if e.cell.key == key)
         spent = (time.monotonic() - self._started) / 60
-        at_once = self.workers if self.together else 1
-        left = plan(self.cells, self.axes.rules, build_s=self._build_s, at_once=at_once)
+        left = plan(self.cells, self.axes.rules, build_s=self._build_s, paired=self.together)
         speed = f", {run.ktok_s:.3g} Ktok/s" if run.ktok_s is not None else ""
         return (
             f"[run {self._finished}, {spent:.1f} min of {self.budget}] {key.title}: {run.outcome} "

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from .matrix import Cell, Rules
 
+PAIRS = 4
+"""Pairs of runs, about, until a ratio is good enough on a quiet machine."""
 RUN_S = 30.0
 """Expected seconds of a run of which nothing is known yet."""
 
@@ -52,17 +54,24 @@ class Plan:
 
 
 def next_choice(
-    cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], session: str, current: str = ""
+    cells: Sequence[Cell],
+    rules: Rules,
+    *,
+    build_s: Mapping[str, float],
+    session: str,
+    current: str = "",
+    interleaved: bool = True,
 ) -> Choice | None:
     """The next run, or None when every cell is good enough.
 
-    `build_s`: seconds to make each environment that is not built yet; `current`: the build in use today.
+    `build_s`: seconds to make each environment that is not built yet; `current`: the build in use today;
+    `interleaved`: whether the baseline runs between the others.
     """
     view = assess(cells, rules)
     waiting = [entry for entry in view.assessments if not entry.is_settled]
     if not waiting:
         return None
-    due = _baseline_due(view, waiting, session=session)
+    due = _baseline_due(view, waiting, session=session) if interleaved else None
     if due is not None:
         return Choice(cell=due.cell, reason="baseline, interleaved")
     sharing = Counter(entry.cell.key.environment for entry in waiting)
@@ -122,23 +131,24 @@ def expected_seconds(cell: Cell, cells: Sequence[Cell]) -> float:
     return max(1.0, next((median(group) for group in groups if group), RUN_S))
 
 
-def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], at_once: int = 1) -> Plan:
+def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], paired: bool = False) -> Plan:
     """Runs, environments and seconds still needed if every waiting cell turns out clean: the dearest case by count.
 
-    With several runs at once (`at_once`) each run that is measured has one of the baseline beside it.
+    `paired`: throughput is measured in pairs of runs made at the same time, not with baselines between the others.
     """
     view = assess(cells, rules)
     waiting = [entry for entry in view.assessments if not entry.is_settled]
     runs = {entry.cell.key.digest: max(1, runs_wanted(entry.cell, rules)) for entry in waiting}
     total = sum(runs.values())
-    baselines = total // rules.interleave
     needed = {entry.cell.key.environment for entry in waiting} & build_s.keys()
     seconds = sum(runs[entry.cell.key.digest] * expected_seconds(entry.cell, cells) for entry in waiting)
-    building = sum(build_s[name] for name in needed)
-    if at_once > 1:
-        baselines = sum(runs[entry.cell.key.digest] for entry in waiting if likely_to_train(entry.cell, cells))
     mean = seconds / total if total else 0.0
-    return Plan(runs=total + baselines, builds=len(needed), seconds=(seconds + baselines * mean) / at_once + building)
+    building = sum(build_s[name] for name in needed)
+    if paired:
+        pairs = PAIRS * sum(likely_to_train(entry.cell, cells) and not entry.is_baseline for entry in waiting)
+        return Plan(runs=total + 2 * pairs, builds=len(needed), seconds=seconds + pairs * mean + building)
+    baselines = total // rules.interleave
+    return Plan(runs=total + baselines, builds=len(needed), seconds=seconds + baselines * mean + building)
 
 
 def _baseline_due(view: View, waiting: Sequence[Assessment], *, session: str) -> Assessment | None:

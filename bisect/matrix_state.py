@@ -267,7 +267,8 @@ def _stalled(cell: Cell) -> tuple[float, Stalls | None]:
 
 
 def _is_settled(cell: Cell, ratio: Ratio | None, rules: Rules, *, is_baseline: bool) -> bool:
-    if cell.stop is not None or len(cell.runs) >= rules.max_runs:
+    beside = sum(bool(run.beside) for run in cell.runs)
+    if cell.stop is not None or max(beside, len(cell.runs) - beside) >= rules.max_runs:
         return True
     if cell.failures:
         return len(cell.failures) >= rules.confirm

@@ -70,7 +70,7 @@ class Ratio:
 
 def log_ratios(cell: Cell, baseline: Cell) -> tuple[float, ...]:
     """log(cell / baseline) of every run of the cell with a baseline run beside it, or near it in its session."""
-    if _is_beside(cell):
+    if _is_paired(baseline):
         return tuple(math.log(_rate(run) / _rate(other)) for run, other in _beside(cell, baseline))
     by_session: dict[str, list[CellRun]] = defaultdict(list)
     for run in _measured(baseline.runs):
@@ -85,11 +85,12 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
     None until something was measured twice: one run a side is no measurement of noise.
     """
     squares, degrees = 0.0, 0.0
+    variances = BESIDE if _is_paired(baseline) else INTERPOLATED
     runs = _measured(baseline.runs)
     for run, other in _beside(baseline, baseline):
         squares += math.log(_rate(run) / _rate(other)) ** 2 / BESIDE
         degrees += 1
-    for first, second in pairwise(run for run in runs if not run.beside):
+    for first, second in pairwise(() if _is_paired(baseline) else runs):
         if first.session == second.session:
             squares += math.log(_rate(second) / _rate(first)) ** 2 / 2 * (2 / 3)
             degrees += 2 / 3  # von Neumann's successive differences carry about 2/3 of the information
@@ -97,7 +98,7 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
         values = log_ratios(cell, baseline) if cell.key != baseline.key else ()
         if len(values) > 1:
             mean = fmean(values)
-            squares += sum((value - mean) ** 2 for value in values) / _variances(cell)
+            squares += sum((value - mean) ** 2 for value in values) / variances
             degrees += len(values) - 1
     if degrees == 0:
         return None
@@ -113,10 +114,11 @@ def ratio_of(cell: Cell, baseline: Cell, noise: Noise | None, *, comparisons: in
     if noise is None or len(values) < 2 or noise.baseline_runs < 2:
         return None
     mean = fmean(values)
+    variances = BESIDE if _is_paired(baseline) else INTERPOLATED
     own = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    deviation = max(noise.sd, own / math.sqrt(_variances(cell)))
+    deviation = max(noise.sd, own / math.sqrt(variances))
     quantile = float(student.ppf(1 - 0.025 / max(1, comparisons), noise.degrees))
-    runs = BESIDE / len(values) if _is_beside(cell) else 1 / len(values) + 1 / noise.baseline_runs
+    runs = BESIDE / len(values) if _is_paired(baseline) else 1 / len(values) + 1 / noise.baseline_runs
     half = quantile * deviation * math.sqrt(runs)
     drifts = _relative_drifts(cell, baseline)
     drift = bool(drifts) and abs(math.log1p(median(drifts))) > max(abs(mean), noise.sd * 2)
@@ -144,13 +146,9 @@ def steady_steps(run: CellRun) -> int:
     return min((len(trace.step_times_s) - run.warmup_steps for trace in run.traces), default=0)
 
 
-def _variances(cell: Cell) -> float:
-    return BESIDE if _is_beside(cell) else INTERPOLATED
-
-
-def _is_beside(cell: Cell) -> bool:
-    """Whether the cell's runs share the machine with others: a key says so, so all of them do or none."""
-    return any(run.beside for run in cell.runs)
+def _is_paired(baseline: Cell) -> bool:
+    """Whether rates are compared within pairs of runs made at the same time, and nowhere else."""
+    return any(run.beside for run in baseline.runs)
 
 
 def _beside(cell: Cell, baseline: Cell) -> list[tuple[CellRun, CellRun]]:
@@ -167,7 +165,7 @@ def _beside(cell: Cell, baseline: Cell) -> list[tuple[CellRun, CellRun]]:
 
 def _relative_drifts(cell: Cell, baseline: Cell) -> list[float]:
     """How the rate changed within the runs; of runs made side by side what the two have in common is the machine's."""
-    if not _is_beside(cell):
+    if not _is_paired(baseline):
         return [drift for run in cell.runs for drift in _drifts(run)]
     both = ((_drifts(run), _drifts(other)) for run, other in _beside(cell, baseline))
     return [(1 + median(mine)) / (1 + median(others)) - 1 for mine, others in both if mine and others]

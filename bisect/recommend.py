@@ -268,7 +268,7 @@ def _runs_missing(entry: Assessment, rules: Rules) -> int:
         return 2
     half = (entry.ratio.high - entry.ratio.low) / 2
     room = max(abs(entry.ratio.value - (1 - rules.max_slowdown)), rules.min_effect)
-    return max(1, min(MOST_RUNS, math.ceil(entry.telling * ((half / room) ** 2 - 1))))
+    return max(1, min(MOST_RUNS, math.ceil(entry.ratio.runs * ((half / room) ** 2 - 1))))
 
 
 def _risks(way: Way, leaks: Sequence[tuple[str, str]]) -> tuple[str, ...]:

@@ -22,7 +22,6 @@ from ..html import matrix_page
 from ..journal import FILE_NAME
 from ..launch import PLACES, LocalLauncher, launcher_on
 from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
-from ..matrix_beside import AT_ONCE
 from ..matrix_cell import CellRuns
 from ..matrix_compare import compare
 from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
@@ -72,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs",
         choices=PAIRS,
         default="auto",
-        help="two runs at a time, each compared with the one beside it, or alternating (auto: together without a GPU)",
+        help="throughput from pairs of runs made at the same time, or alternating (auto: together without a GPU)",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     add_environment_options(parser, places=PLACES)
@@ -98,11 +97,6 @@ class Request:
     together: bool
     command: str
 
-    @property
-    def at_once(self) -> int:
-        """Runs that share the machine."""
-        return AT_ONCE if self.together else 1
-
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Plan, run, report."""
@@ -124,10 +118,9 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         benchmark=code_digest(WORKLOAD),
         node=request.node or host.node,
         cpus=host.cpus,
-        at_once=request.at_once,
     )
     prepared = prepare(request.axes, request.settings, here=host.machine, common=common)
-    estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, at_once=request.at_once)
+    estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, paired=request.together)
     if args.dry_run:
         report = _report(request, prepared, prepared.cells, ())
         print(report_json(report) if args.json else _plan_text(request, prepared, estimate), file=stdout)
@@ -192,7 +185,7 @@ def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: 
 
 
 def _report(request: Request, prepared: Prepared, cells: tuple[Cell, ...], answers: tuple[HazardAnswer, ...]) -> Report:
-    left = plan(cells, request.axes.rules, build_s=prepared.build_s, at_once=request.at_once)
+    left = plan(cells, request.axes.rules, build_s=prepared.build_s, paired=request.together)
     origin = Origin(
         created=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}",
         command=request.command,
@@ -262,7 +255,7 @@ def _request(args: argparse.Namespace) -> Request:
         patience_s=args.timeout,
         on=args.on,
         slurm_profile=args.slurm_profile or "",
-        workers=AT_ONCE if together else args.workers,
+        workers=args.workers,
         together=together,
         command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
     )

@@ -1,12 +1,12 @@
-"""Two runs at a time: what runs beside what, and a ratio only between the two of a pair."""
+"""Pairs of runs at the same time: when there is one, and a ratio only between the two of a pair."""
 
 from __future__ import annotations
 
 import math
 import random
-from bisect.matrix import Cell, CellRun, Rules, State, with_run
-from bisect.matrix_beside import beside
-from bisect.matrix_schedule import next_choice, plan
+from bisect.matrix import Cell, CellRun, Rules, with_run
+from bisect.matrix_beside import next_slot
+from bisect.matrix_schedule import plan
 from bisect.matrix_state import assess
 from bisect.matrix_throughput import log_ratios, noise_of, ratio_of
 from dataclasses import replace
@@ -14,8 +14,6 @@ from dataclasses import replace
 import pytest
 
 from .matrix_cells import OK, RACE, cell, key, steps
-
-SHARED = {"platform": "linux-x86_64 2 CPUs, 2 runs at a time"}
 
 
 def run_of(one, slot, *, outcome=OK, rate=None, order=0):
@@ -34,7 +32,7 @@ def run_of(one, slot, *, outcome=OK, rate=None, order=0):
 def pairs(relative, *, slots, pace, noise, seed):
     """A baseline and one cell, side by side; the machine's pace differs from slot to slot by the factor `pace`."""
     rng = random.Random(seed)
-    old, new = key("old", **SHARED), key("new", **SHARED)
+    old, new = key("old"), key("new")
     runs = {old: [], new: []}
     for slot in range(slots):
         machine = 10 * math.exp(rng.gauss(0, math.log(pace)))
@@ -69,7 +67,7 @@ def test_the_interval_of_pairs_holds_as_often_as_it_says():
 
 def test_a_run_beside_anything_but_the_baseline_has_no_ratio():
     """Its neighbour may have ended at once or compiled longer: the machine was another one for it."""
-    old, new, third = (key(name, **SHARED) for name in ("old", "new", "third"))
+    old, new, third = (key(name) for name in ("old", "new", "third"))
     alone = Cell(key=old, runs=(run_of(old, 0, rate=10.0),))
     both = Cell(key=new, runs=(run_of(new, 1, rate=9.0), run_of(new, 2, rate=9.0)))
     other = Cell(key=third, runs=(run_of(third, 1, rate=9.0), run_of(third, 2, rate=9.0)))
@@ -80,7 +78,7 @@ def test_a_run_beside_anything_but_the_baseline_has_no_ratio():
 
 def test_the_baseline_beside_itself_is_the_noise():
     """Without it the first ratios of a session would have no noise to be judged by."""
-    old = key("old", **SHARED)
+    old = key("old")
     alone = Cell(key=old, runs=(run_of(old, 0, rate=10.0), run_of(old, 0, rate=11.0, order=1)))
 
     noise = noise_of((alone,), alone)
@@ -103,77 +101,84 @@ def test_the_machine_that_slows_within_runs_is_no_drift_of_the_build():
 
 
 def simulate(cells, truth, *, rules=None, limit=200):
-    """The slots of a matrix, two runs each, until nothing is left: (builds in each slot, cells as they are then)."""
+    """The slots of a matrix until nothing is left: the cells asked for in each, and the cells as they are then."""
     rules, slots, order = rules or Rules(), [], 0
     while len(slots) < limit:
-        first = next_choice(cells, rules, build_s={}, session="s1")
-        if first is None:
+        slot = next_slot(cells, rules, build_s={}, session="s1")
+        if not slot:
             break
-        second = beside(cells, rules, first.cell.key, session="s1")
-        chosen = [choice.cell for choice in (first, second) if choice is not None]
-        slots.append([(one.key.build, one.key.workaround) for one in chosen])
-        for one in chosen:
+        slots.append([choice.cell.key for choice in slot])
+        for one in slots[-1]:
             outcome, rate = truth(one, order)
-            cells = with_run(cells, run_of(one.key, len(slots), outcome=outcome, rate=rate, order=order))
+            run = run_of(one, len(slots), outcome=outcome, rate=rate, order=order)
+            cells = with_run(cells, run if len(slot) > 1 else replace(run, beside=""))
             order += 1
     return slots, cells
 
 
 def racing(one, order):
-    if one.key.workaround == "none":
+    if one.workaround == "none":
         return RACE, None
     return OK, 10.0 * (1 + 0.01 * (order % 3))
 
 
-GRID = tuple(
-    cell(build, workaround=workaround, **SHARED) for build in ("a", "b", "c") for workaround in ("none", "lock")
-)
+GRID = tuple(cell(build, workaround=workaround) for build in ("a", "b", "c") for workaround in ("none", "lock"))
 
 
-def test_every_measured_run_has_the_baseline_beside_it():
-    """A run whose neighbour is another build or dead has no ratio; once the ratio is good enough, none is needed."""
+def named(slots):
+    return [[(one.build, one.workaround) for one in slot] for slot in slots]
+
+
+def test_whether_a_cell_fails_is_asked_of_runs_that_have_the_machine():
+    """Threads that share their CPUs meet less often: a race would hide in the runs that are to show it."""
     slots, cells = simulate(GRID, racing)
 
     entries = {(entry.cell.key.build, entry.cell.key.workaround): entry for entry in assess(cells, Rules()).assessments}
     assert all(entry.is_settled for entry in entries.values())
-    assert entries["b", "lock"].ratio.runs >= 2
-    later = [slot for slot in slots if ("b", "lock") in slot][1:]
-    assert all(("a", "lock") in slot for slot in later[: entries["b", "lock"].ratio.runs - 1])
+    alone = [slot[0] for slot in named(slots) if len(slot) == 1]
+    assert alone.count(("b", "lock")) == 6
+    assert entries["b", "lock"].count == "0/6"
+    assert {len(slot) for slot in named(slots) if any(workaround == "none" for _, workaround in slot)} == {1}
 
 
-def test_runs_that_fail_early_share_their_slots():
-    """The second half of the machine would stand idle while failures are confirmed."""
-    slots, _ = simulate(GRID, racing)
+def test_every_measured_run_has_the_baseline_beside_it():
+    """A ratio to anything else is none, and one to a baseline of another minute is noise."""
+    slots, cells = simulate(GRID, racing)
 
-    failing = [slot for slot in slots if any(workaround == "none" for _, workaround in slot)]
-    assert sum(len(slot) == 2 for slot in failing) >= len(failing) - 1
-    assert len(slots) < sum(len(slot) for slot in slots) * 0.6
-
-
-def test_a_session_begins_with_the_baseline_beside_itself():
-    """There would be no A/A noise until the third pair."""
-    trained = tuple(one for one in GRID if one.key.workaround == "lock")
-
-    slots, _ = simulate(trained, racing)
-
-    assert slots[0] == [("a", "lock"), ("a", "lock")]
+    paired = [slot for slot in named(slots) if len(slot) == 2]
+    assert paired[0] == [("a", "lock"), ("a", "lock")]
+    assert all(slot[1] == ("a", "lock") for slot in paired)
+    assert {slot[0] for slot in paired[1:]} == {("b", "lock"), ("c", "lock")}
+    ratios = {entry.cell.key.build: entry.ratio for entry in assess(cells, Rules()).assessments if entry.ratio}
+    assert ratios["b"].runs == sum(slot[0] == ("b", "lock") for slot in paired)
 
 
-def test_the_plan_counts_the_baseline_beside_each_measured_run():
+def test_a_clean_run_beside_another_is_no_evidence_and_a_failed_one_is():
+    """`0/6` would be counted from runs that could hardly have failed."""
+    clean = run_of(GRID[0].key, 1, rate=10.0)
+    raced = run_of(GRID[0].key, 2, outcome=RACE, order=1)
+
+    (both,) = with_run(with_run(GRID[:1], clean), raced)
+
+    assert [run.run for run in both.telling] == [raced.run]
+
+
+def test_pairs_are_made_no_more_often_than_the_rules_say():
+    """On a machine whose noise no number of pairs overcomes the matrix would never end."""
+    noisy = random.Random(3)
+
+    slots, cells = simulate(GRID, lambda *_: (OK, 10.0 * math.exp(noisy.gauss(0, 0.5))))
+
+    assert len(slots) < 200
+    assert max(sum(bool(run.beside) for run in one.runs) for one in cells if one.key != GRID[0].key) <= 10
+
+
+def test_the_plan_counts_both_runs_of_a_pair_and_its_time_once():
     """`20 minutes` would be promised for what takes 40, or the other way round."""
-    rules = Rules(allowed_rate=0.4)
     trained = tuple(one for one in GRID if one.key.workaround == "lock")
 
-    two, one = (plan(trained, rules, build_s={}, at_once=at_once) for at_once in (2, 1))
+    pairs_too, alternating = (plan(trained, Rules(), build_s={}, paired=paired) for paired in (True, False))
 
-    assert two.runs == 36
-    assert one.runs == 18 + 18 // rules.interleave
-    assert two.seconds == pytest.approx(18 * 30.0)
-
-
-def test_a_failing_cell_is_said_to_fail_however_it_was_paired():
-    """A race beside a measured run is a race."""
-    _, cells = simulate(GRID, racing)
-
-    found = {(e.cell.key.build, e.cell.key.workaround): e.state for e in assess(cells, Rules()).assessments}
-    assert {state for (_, workaround), state in found.items() if workaround == "none"} == {State.RACE}
+    assert alternating.runs == 18 + 18 // Rules().interleave
+    assert pairs_too.runs == 18 + 2 * 4 * 2
+    assert pairs_too.seconds == pytest.approx((18 + 2 * 4) * 30.0)
