@@ -5,7 +5,8 @@ with another list. The order of the rules is the order of the code:
 
 1. both endpoints, bad one first, until each has said something twice; an endpoint that cannot be run is named;
 2. more than one change is named; no change is as good an answer as a change, so are two sides that fail alike after
-   150 runs (later where failures are rare), and until the bad endpoint has failed once nothing else is run;
+   150 runs (where failures are rare neither is said as long as rates that lie close together explain them), and until
+   the bad endpoint has failed once nothing else is run;
 3. a change between two usable neighbours is claimed at the asked confidence, when that does not rest on lucky guesses
    of the failure rates, close ones included, and both neighbours were seen to behave as claimed; candidates that no run
    can tell apart are narrowed, never found;
@@ -29,7 +30,7 @@ from .islands import find_island, tell
 from .lineup import lineup
 from .model import Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of, side_counts
-from .posterior import infer, spread_error
+from .posterior import cautious_pair, infer, spread_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,15 +49,13 @@ DOUBT_BUDGET = 150
 ENDPOINT_SHARE = 2 / 3
 """Part of that budget after which, spent at the endpoints, four in five is enough too."""
 RARE = 0.2
-"""Failure rate of all runs together below which that many runs do not show two sides to be alike."""
-PATIENCE = 0.3
-"""Part of `max_runs` that a doubt about such rare failures may cost, where that is more."""
+"""Failure rate of all runs together below which that many runs do not show two sides to be alike: all may be spent."""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 NOTHING_LIKELY = 0.8
 ALIKE = 0.4
 """Part of the bad side's rate from which the good side's is alike: the best split of equal runs differs twofold."""
-SPREAD = 2.0
+SPREAD = 2.4
 """How much larger than the error allowed to a claim its root mean square over the possible rates may be.
 
 From simulated searches: about the largest at which claims at .1/.05 and .2/.1 are right as often as they say.
@@ -134,6 +133,14 @@ class _State:
         return posterior_of(self.problem, self.line, change=self.belief.change, none=self.belief.none)
 
     @property
+    def none(self) -> float:
+        """Probability of no change at even odds; where failures are rare it has to hold for close rates as well."""
+        likely = self.belief.none_at_even_odds
+        if likely < NOTHING_LIKELY or not self.rare:
+            return likely
+        return min(likely, infer(self.line, cautious_pair()).none_at_even_odds)
+
+    @property
     def rare(self) -> bool:
         return bool(0 < self.line.failures.sum() < RARE * self.line.runs.sum())
 
@@ -173,7 +180,7 @@ def _endpoint(state: _State, workers: int) -> Step | None:
 def _enough_for_nothing(state: _State, *, at_the_ends: int) -> float:
     """The probability of no change that ends the search: lower when much was spent on the question."""
     certain = 1.0 - NOTHING_CERTAIN * (1.0 - state.problem.confidence)
-    budget = max(DOUBT_BUDGET, PATIENCE * state.problem.max_runs) if state.rare else DOUBT_BUDGET
+    budget = max(DOUBT_BUDGET, state.problem.max_runs) if state.rare else DOUBT_BUDGET
     spent = at_the_ends >= ENDPOINT_SHARE * budget or state.runs >= budget
     return min(NOTHING_LIKELY, certain) if spent else certain
 
@@ -215,7 +222,7 @@ def _several_changes(state: _State, *, doubt: float) -> Contradiction | None:
 
 def _nothing_changes(state: _State, workers: int) -> Step | None:
     line = state.line
-    none = state.belief.none_at_even_odds
+    none = state.none
     ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
     fewest = min(ends, key=ends.__getitem__)
     if none < _enough_for_nothing(state, at_the_ends=sum(ends.values())):

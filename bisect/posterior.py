@@ -12,7 +12,7 @@ Positions never run do not change the sums, so change points between two run pos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -56,10 +56,11 @@ def ordered_prior() -> RatePrior:
 
 @cache
 def cautious_pair() -> FloatArray:
-    """Probability of (low side, high side) that a claim has to survive: half of it on rates that lie close together.
+    """Probability of (low side, high side) that an answer has to survive: half of it on rates that lie close together.
 
     There the low side fails about half as often as the high one. The ordinary prior is quick to believe in a clean low
-    side: 0 of 19 beside 5 of 10 would settle a search whose rates are .1 and .05. Log-uniform in the high rate, because
+    side: 0 of 19 beside 5 of 10 would settle a search whose rates are .1 and .05; and quick to hold such rates for one:
+    a third of those searches would end as `nothing changes`. Log-uniform in the high rate, because
     close rates are as hard to tell at .05 as at .5.
     """
     close = _prior(clean=0.0, fraction_power=2.0, certain_power=0.0, high_power=-1.0, least_odds=1.0, least_gap=0.0)
@@ -155,9 +156,12 @@ class Belief:
         return weighed / (weighed + 1.0 - self.none)
 
 
-def infer(lineup: Lineup) -> Belief:
-    """The posterior over change points, directions and rates."""
-    prior = ordered_prior()
+def infer(lineup: Lineup, pair: FloatArray | None = None) -> Belief:
+    """The posterior over change points, directions and rates.
+
+    `pair`: another prior of (low side, high side) than the ordinary one.
+    """
+    prior = ordered_prior() if pair is None else replace(ordered_prior(), pair=pair)
     log_fail, log_pass = np.log(prior.rates), np.log1p(-prior.rates)
     row, old, new, scale = _sides(lineup, log_fail, log_pass)
     total = lineup.failures.sum() * log_fail + lineup.passes.sum() * log_pass

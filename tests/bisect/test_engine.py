@@ -207,7 +207,18 @@ def test_a_rare_failure_is_doubted_for_as_long_as_many_runs_are_allowed():
     often = seen(f"c8:{'b' * 25}{'g' * 45} c4:{'b' * 10}{'g' * 20} c0:{'b' * 15}{'g' * 45}")
 
     assert isinstance(next_step(problem(9, max_runs=3000), rare), Probe)
-    assert isinstance(next_step(problem(9, max_runs=500), rare), Contradiction)
+    assert isinstance(next_step(problem(9, max_runs=160), rare), Exhausted)
+    assert isinstance(next_step(problem(9, max_runs=3000), often), Contradiction)
+
+
+def test_rare_failures_are_not_called_alike_while_close_rates_explain_them():
+    """A third of the searches at failure rates of .1 and .05 would end with `both ends behave alike`."""
+    rare = seen(f"c8:{'b' * 20}{'g' * 180} c0:{'b' * 20}{'g' * 180}")
+    rarer = seen(f"c8:{'b' * 90}{'g' * 810} c0:{'b' * 90}{'g' * 810}")
+    often = seen(f"c8:{'b' * 60}{'g' * 140} c0:{'b' * 60}{'g' * 140}")
+
+    assert isinstance(next_step(problem(9, max_runs=3000), rare), Probe)
+    assert isinstance(next_step(problem(9, max_runs=3000), rarer), Contradiction)
     assert isinstance(next_step(problem(9, max_runs=3000), often), Contradiction)
 
 
