@@ -85,12 +85,13 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
     None until something was measured twice: one run a side is no measurement of noise.
     """
     squares, degrees = 0.0, 0.0
-    variances = BESIDE if _is_paired(baseline) else INTERPOLATED
-    runs = _measured(baseline.runs)
+    paired = _is_paired(baseline)
+    variances = BESIDE if paired else INTERPOLATED
+    runs = [run for run in _measured(baseline.runs) if run.beside or not paired]
     for run, other in _beside(baseline, baseline):
         squares += math.log(_rate(run) / _rate(other)) ** 2 / BESIDE
         degrees += 1
-    for first, second in pairwise(() if _is_paired(baseline) else runs):
+    for first, second in pairwise(() if paired else runs):
         if first.session == second.session:
             squares += math.log(_rate(second) / _rate(first)) ** 2 / 2 * (2 / 3)
             degrees += 2 / 3  # von Neumann's successive differences carry about 2/3 of the information

@@ -79,10 +79,12 @@ def test_a_run_beside_anything_but_the_baseline_has_no_ratio():
 def test_the_baseline_beside_itself_is_the_noise():
     """Without it the first ratios of a session would have no noise to be judged by."""
     old = key("old")
-    alone = Cell(key=old, runs=(run_of(old, 0, rate=10.0), run_of(old, 0, rate=11.0, order=1)))
+    lone = replace(run_of(old, 1, rate=5.0, order=2), beside="")
+    alone = Cell(key=old, runs=(run_of(old, 0, rate=10.0), run_of(old, 0, rate=11.0, order=1), lone))
 
     noise = noise_of((alone,), alone)
 
+    assert noise.baseline_runs == 2
     assert noise.sd == pytest.approx(math.log(1.1) / math.sqrt(2))
     assert noise.degrees == 1
 
