@@ -133,13 +133,13 @@ def judge(entries: Sequence[Assessment], build: str, workaround: str, rules: Rul
     clean = tuple(entry for entry in cells if entry.cell.key.history == CLEAN)
     standing, reasons = _standing(cells, rules)
     if standing is Standing.OUT and clean and len(clean) < len(cells):
-        clean_standing, _ = _standing(clean, rules)
+        clean_standing, why_clean = _standing(clean, rules)
         if clean_standing is not Standing.OUT:
             return Way(
                 build=build,
                 workaround=workaround,
                 standing=clean_standing,
-                reasons=reasons,
+                reasons=(*why_clean, *reasons),
                 cells=cells,
                 clean_only=True,
             )

@@ -83,12 +83,13 @@ def test_contamination_decides_too():
 
 
 def test_a_build_that_is_only_good_when_clean_is_recommended_for_fresh_environments_only():
-    """The reader would upgrade in place, over the residue."""
+    """The reader would upgrade in place, over the residue; and would miss why the clean one is good."""
     advice = advise(
         cell("cu128", [OK] * 6), cell("cu130", [OK] * 6), cell("cu130", [RACE, RACE], history="sglang-residue")
     )
 
     assert "in a fresh environment only" in advice.sentence
+    assert [reason.split(", ")[0] for reason in advice.reasons] == ["cu130", "cu130+sglang-residue"]
     assert any(risk.startswith("not covered: cu130+sglang-residue") for risk in advice.risks)
 
 
