@@ -55,7 +55,7 @@ def test_what_slows_the_machine_slows_both_and_cancels():
 
 
 def test_the_interval_of_pairs_holds_as_often_as_it_says():
-    """The variance of a pair is that of two runs; half of it would be wrong in one of six matrices."""
+    """Intervals that are too narrow name slowdowns that are none."""
     wrong = 0
     for seed in range(300):
         old, new = pairs(0.95, slots=6, pace=1.2, noise=0.05, seed=seed)
