@@ -49,7 +49,10 @@ DOUBT_BUDGET = 150
 ENDPOINT_SHARE = 2 / 3
 """Part of that budget after which, spent at the endpoints, four in five is enough too."""
 RARE = 0.2
-"""Failure rate of all runs together below which that many runs do not show two sides to be alike: all may be spent."""
+"""Failure rate of all runs together below which that many runs show no two sides to be alike.
+
+Then all of `max_runs` may be spent, and `nothing changes` has to hold for failure rates that lie close together too.
+"""
 NOTHING_CERTAIN = 0.6
 """Part of the error allowed to a claim that is allowed to `nothing changes`."""
 NOTHING_LIKELY = 0.8
@@ -133,14 +136,6 @@ class _State:
         return posterior_of(self.problem, self.line, change=self.belief.change, none=self.belief.none)
 
     @property
-    def none(self) -> float:
-        """Probability of no change at even odds; where failures are rare it has to hold for close rates as well."""
-        likely = self.belief.none_at_even_odds
-        if likely < NOTHING_LIKELY or not self.rare:
-            return likely
-        return min(likely, infer(self.line, cautious_pair()).none_at_even_odds)
-
-    @property
     def rare(self) -> bool:
         return bool(0 < self.line.failures.sum() < RARE * self.line.runs.sum())
 
@@ -222,10 +217,13 @@ def _several_changes(state: _State, *, doubt: float) -> Contradiction | None:
 
 def _nothing_changes(state: _State, workers: int) -> Step | None:
     line = state.line
-    none = state.none
+    none = state.belief.none_at_even_odds
     ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
     fewest = min(ends, key=ends.__getitem__)
-    if none < _enough_for_nothing(state, at_the_ends=sum(ends.values())):
+    enough = _enough_for_nothing(state, at_the_ends=sum(ends.values()))
+    if none >= enough and state.rare:
+        none = min(none, infer(line, cautious_pair()).none_at_even_odds)
+    if none < enough:
         return None
     if ends[fewest] < ALIKE_RUNS and state.runs < state.problem.max_runs:
         return state.probe([fewest] * workers, "both endpoints behave alike so far: they are checked again")

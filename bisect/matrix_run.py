@@ -105,7 +105,8 @@ class MatrixRun:
 
     def _start_next(self) -> bool:
         """Start what is worth most now; False where nothing is left, affordable or not waited for."""
-        if self._pool.num_runs >= (AT_ONCE if self._partner is not None else self.workers):
+        is_paired = self._partner is not None and bool(self._under_way)
+        if self._pool.num_runs >= (AT_ONCE if is_paired else self.workers):
             return False
         choice = self._next()
         if choice is None or not self._affords(choice):

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from .matrix import Cell, Rules
 
-PAIRS = 4
+USUAL_PAIRS = 4
 """Pairs of runs, about, until a ratio is good enough on a quiet machine."""
 RUN_S = 30.0
 """Expected seconds of a run of which nothing is known yet."""
@@ -145,7 +145,7 @@ def plan(cells: Sequence[Cell], rules: Rules, *, build_s: Mapping[str, float], p
     mean = seconds / total if total else 0.0
     building = sum(build_s[name] for name in needed)
     if paired:
-        pairs = PAIRS * sum(likely_to_train(entry.cell, cells) and not entry.is_baseline for entry in waiting)
+        pairs = USUAL_PAIRS * sum(likely_to_train(entry.cell, cells) and not entry.is_baseline for entry in waiting)
         return Plan(runs=total + 2 * pairs, builds=len(needed), seconds=seconds + pairs * mean + building)
     baselines = total // rules.interleave
     return Plan(runs=total + baselines, builds=len(needed), seconds=seconds + baselines * mean + building)

@@ -60,8 +60,8 @@ def cautious_pair() -> FloatArray:
 
     There the low side fails about half as often as the high one. The ordinary prior is quick to believe in a clean low
     side: 0 of 19 beside 5 of 10 would settle a search whose rates are .1 and .05; and quick to hold such rates for one:
-    a third of those searches would end as `nothing changes`. Log-uniform in the high rate, because
-    close rates are as hard to tell at .05 as at .5.
+    a third of those searches would end as `nothing changes`. Log-uniform in the high rate, because close rates are as
+    hard to tell at .05 as at .5.
     """
     close = _prior(clean=0.0, fraction_power=2.0, certain_power=0.0, high_power=-1.0, least_odds=1.0, least_gap=0.0)
     return (ordered_prior().pair + close.pair) / 2

@@ -227,6 +227,22 @@ def test_the_two_of_a_pair_run_at_the_same_time_and_nothing_else_does(tmp_path):
     assert {frozenset(names) for names in slots.values()} == hands.overlaps
 
 
+def test_a_pair_does_not_begin_while_hazards_are_probed(tmp_path):
+    """The second of the pair would start when the probes end, and be compared with a run of another time."""
+    truth = always(OK)
+    start(tmp_path / "m", FakeHands(truth=truth), budget=parse_budget("26 runs"), together=True)
+    hands = SlowHands(truth=truth)
+
+    running = start(tmp_path / "m", hands, axes=replace(AXES, hazards=True), session="s2", together=True)
+
+    slots = defaultdict(set)
+    for run in runs_in(running):
+        if run.beside and run.session == "s2":
+            slots[run.beside].add(Path(run.run).name)
+    assert slots
+    assert hands.overlaps == {frozenset(names) for names in slots.values()}
+
+
 def test_a_killed_matrix_goes_on_and_repeats_nothing(tmp_path):
     """Hours of runs would be made again, or a torn line would end it."""
     whole = FakeHands(truth=always(OK))
