@@ -42,7 +42,8 @@ class SetObservation:
     """One finished run of the good environment with `items` applied.
 
     SKIP with a `run`: the run could not be judged, another may be. SKIP without one: the mix cannot be built.
-    `value` is log(mix / good environment) of a pair of runs, where throughput is the question.
+    `value` is log(mix / good environment) of a pair of runs, where throughput is the question; `drift` and `stalled`
+    are what `model.Observation` says of such a pair.
     """
 
     items: ItemSet
@@ -51,6 +52,8 @@ class SetObservation:
     run: str = ""
     seconds: float = 0.0
     value: float | None = None
+    drift: float | None = None
+    stalled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,8 @@ def observations_of(entries: Sequence[Mapping[str, Any]]) -> list[SetObservation
             run=entry["run"],
             seconds=entry["seconds"],
             value=entry.get("value"),
+            drift=entry.get("drift"),
+            stalled=entry.get("stalled", 0.0),
         )
         for entry in entries
         if entry["event"] == "observed" and entry["conclusion"] not in (Conclusion.RETRY, Conclusion.ABORT)
@@ -179,7 +181,7 @@ class SetSearch:
             conclusion = Conclusion.SKIP if self._retries[name] > MAX_RETRIES else conclusion
         noted = self._noted(
             mix, name, run=seen.run, conclusion=conclusion, outcome=seen.outcome, reason=finding.reason,
-            seconds=seen.seconds, evidence=finding.evidence, value=seen.value,
+            seconds=seen.seconds, evidence=finding.evidence, value=seen.value, drift=seen.drift, stalled=seen.stalled,
         )  # fmt: skip
         if conclusion is Conclusion.ABORT:
             raise CannotRunError(
@@ -201,14 +203,20 @@ class SetSearch:
         seconds: float = 0.0,
         evidence: Sequence[str] = (),
         value: float | None = None,
+        drift: float | None = None,
+        stalled: float = 0.0,
     ) -> SetObservation:
+        measured = {"value": value, "drift": drift, "stalled": stalled}
         self.journal.append(
             "observed", candidate=name, items=sorted(mix), conclusion=conclusion, outcome=outcome, run=run,
-            seconds=seconds, reason=reason, evidence=list(evidence), value=value,
+            seconds=seconds, reason=reason, evidence=list(evidence), **measured,
         )  # fmt: skip
         told = outcome if value is None else f"{100 * math.expm1(value):+.1f} % against {GOOD}"
         self.show(f"{name}: {conclusion.upper()} {told}{': ' if reason else ''}{reason}")
-        return SetObservation(items=mix, conclusion=conclusion, outcome=outcome, run=run, seconds=seconds, value=value)
+        return SetObservation(
+            items=mix, conclusion=conclusion, outcome=outcome, run=run, seconds=seconds,
+            value=value, drift=drift, stalled=stalled,
+        )  # fmt: skip
 
     def _tell(self, step: ProbeSet, seen: Sequence[SetObservation]) -> None:
         size = len(self.problem.items)

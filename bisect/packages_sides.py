@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
+from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, room, spec, uv, verify
 from envs.errors import UsageError
 from envs.findings import Kind
 
@@ -233,15 +233,49 @@ class Mixer:
         return definition
 
     def _keep(self, definition: Definition, distributions: Mapping[str, lock.Distribution]) -> None:
-        python = interpreter.find(definition.pythons, uv=uv.program(), offline=self.settings.offline)
-        made = lock.Lock(
-            name=definition.name,
-            request=resolve.request_digest(definition),
-            pythons=(python.minor,),
-            exclude_newer="",
-            distributions=tuple(distributions[name] for name in sorted(distributions)),
+        resolve.keep_lock(
+            definition, self.settings, _lock(definition, distributions, _python(definition, self.settings))
         )
-        resolve.keep_lock(definition, self.settings, made)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a search over mixes of two sides takes: every wheel of every mix is a wheel of one of them.
+
+    Attributes:
+        download_bytes: at most this much is downloaded, for all mixes together.
+        environment_bytes: size of one environment, the larger of the two sides.
+    """
+
+    download_bytes: int
+    environment_bytes: int
+
+
+def sizes(sides: tuple[Side, Side], settings: Settings) -> Sizes:
+    """Ask no index: the sizes are those of the wheels that reading the sides has found."""
+    python = _python(sides[0].definition, settings)
+    pins = [_lock(side.definition, side.distributions, python).select(python.target()) for side in sides]
+    every = {pin.filename: pin for pin in (*pins[0], *pins[1])}
+    return Sizes(
+        download_bytes=room.estimate(tuple(every.values()), settings).download_bytes,
+        environment_bytes=max(room.estimate(each, settings).disk_bytes for each in pins),
+    )
+
+
+def _python(definition: Definition, settings: Settings) -> interpreter.Interpreter:
+    return interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
+
+
+def _lock(
+    definition: Definition, distributions: Mapping[str, lock.Distribution], python: interpreter.Interpreter
+) -> lock.Lock:
+    return lock.Lock(
+        name=definition.name,
+        request=resolve.request_digest(definition),
+        pythons=(python.minor,),
+        exclude_newer="",
+        distributions=tuple(distributions[name] for name in sorted(distributions)),
+    )
 
 
 def _is_list(side: Side) -> bool:

@@ -102,7 +102,14 @@ def _compare_ends(state: _State) -> Step:
     everything = frozenset(state.problem.items)
     names = {frozenset[str](): GOOD, everything: BAD}
     seen = [
-        Observation(candidate=names[pair.items], conclusion=pair.conclusion, outcome=pair.outcome, value=pair.value)
+        Observation(
+            candidate=names[pair.items],
+            conclusion=pair.conclusion,
+            outcome=pair.outcome,
+            value=pair.value,
+            drift=pair.drift,
+            stalled=pair.stalled,
+        )
         for pair in state.pairs
         if pair.items in names
     ]

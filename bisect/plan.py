@@ -85,9 +85,7 @@ class Plan:
             f"      {self._runs()}; at most {self.max_runs}",
             f"      about {self.seconds / 60:.0f} min",
         ]
-        if self.disk_bytes > self.free_bytes:
-            free = f"{self.free_bytes / 1e9:.1f} GB are free"
-            found.append(f"      warning: {free}: give a smaller --keep, another --store, or prune first")
+        found += [f"      {line}" for line in no_room(self.disk_bytes, self.free_bytes)]
         worst = max(count for _, count in (*self.runs, *self.pairs))
         if worst > self.max_runs:
             what = f"loss may need {worst} pairs" if self.pairs else f"failure may need {worst} runs"
@@ -110,6 +108,13 @@ class Plan:
             download = "nothing to download"
         disk = f"about {self.disk_bytes / 1e9:.1f} GB of disk at once" if self.disk_bytes else "disk size unknown"
         return f"{download}, {disk}"
+
+
+def no_room(disk_bytes: int, free_bytes: int) -> list[str]:
+    """A warning when what will lie on the disk at once is more than it has left."""
+    if disk_bytes <= free_bytes:
+        return []
+    return [f"warning: {free_bytes / 1e9:.1f} GB are free: give a smaller --keep, another --store, or prune first"]
 
 
 def make_plan(

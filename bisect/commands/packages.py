@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING, Any
 from envs import settings, spec
 from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
+from envs.machine import free_bytes
 from envs.snapshot import compile_variables
 
 from .. import packages_json
@@ -25,7 +26,8 @@ from ..launch import launcher_on
 from ..packages_differences import families, items, needs, warnings
 from ..packages_outcome import report_of
 from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
-from ..packages_sides import Mixer, read_side, requirements_in
+from ..packages_sides import Mixer, read_side, requirements_in, sizes
+from ..plan import no_room
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..surroundings import refuse_missing
@@ -81,7 +83,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
 
     good, bad = _sides(args, here, say)
     if args.dry_run:
-        return _dry_run(args, good, bad, stdout=stdout)
+        return _dry_run(args, (good, bad), here, keep=request.keep, stdout=stdout)
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     journal = _journal(directory, args, request)
     try:
@@ -138,22 +140,31 @@ def _dumped(name: str | None) -> Mapping[str, str]:
     return compile_variables({key.removeprefix("export ").strip(): value.strip("'\"") for key, _, value in pairs})
 
 
-def _dry_run(args: argparse.Namespace, good: Side, bad: Side, *, stdout: IO[str]) -> int:
+def _dry_run(
+    args: argparse.Namespace, sides: tuple[Side, Side], here: settings.Settings, *, keep: int, stdout: IO[str]
+) -> int:
     """The differences and what a search over them would take; nothing is built."""
+    good, bad = sides
     found = items(good.facts, bad.facts)
     builds = max(2, len(found).bit_length() + 4) if found else 0
-    lists = [(side.name, item) for side in (good, bad) for item in side.unreproducible]
+    lists = [(side.name, item) for side in sides for item in side.unreproducible]
+    needs, free = sizes(sides, here), free_bytes(here.store)
+    disk = min(builds, keep) * needs.environment_bytes
+    download = needs.download_bytes if builds else 0
     if args.json:
         rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
         gone = [{"side": name, "name": item.name, "reason": item.reason} for name, item in lists]
         told = {"schema": reports.SCHEMA, "kind": KIND, "differences": rows, "unreproducible": gone}
-        print(json.dumps({**told, "warnings": warnings(good.facts, bad.facts), "environments": builds}), file=stdout)
+        room = {"environments": builds, "download_bytes": download, "disk_bytes": disk, "free_bytes": free}
+        print(json.dumps({**told, "warnings": warnings(good.facts, bad.facts), **room}), file=stdout)
         return 0
     if found:
         print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
+        print(f"  at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk at once", file=stdout)
     else:
         print(f"no difference between {good.name} and {bad.name} that could be applied: nothing to search", file=stdout)
     for line in [
+        *no_room(disk, free),
         *reports.item_lines(found, shown=len(found)),
         *warnings(good.facts, bad.facts),
         *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in lists),

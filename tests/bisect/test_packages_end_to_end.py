@@ -154,6 +154,20 @@ def test_the_plan_lists_the_differences_without_building(sides, index):
     assert not (sides / "store" / "environments").exists()
 
 
+def test_the_plan_says_how_much_disk_the_search_takes(sides, index):
+    """Six environments of 5 GB fill a disk that nobody was asked to make room on."""
+    done = run(argv(sides, index, "--dry-run", "--json"))
+    fewer = run(argv(sides, index, "--dry-run", "--json", "--keep", "2"))
+    told = run(argv(sides, index, "--dry-run"))
+
+    plan, small = json.loads(done.stdout), json.loads(fewer.stdout)
+    wheels = sum(wheel.stat().st_size for wheel in (sides / "wheels").glob("*.whl"))
+    assert 0 < plan["download_bytes"] <= wheels
+    assert small["disk_bytes"] * 3 == plan["disk_bytes"]
+    assert plan["free_bytes"] > plan["disk_bytes"]
+    assert "GB to download" in told.stdout
+
+
 def test_a_dry_run_builds_no_history(tmp_path):
     """`--dry-run` would download and install SGLang."""
     words = ["--good", "cu128", "--bad", "cu128+sglang", "--store", str(tmp_path / "store"), "--dry-run"]

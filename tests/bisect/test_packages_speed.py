@@ -28,8 +28,11 @@ import pytest
 ITEMS = tuple(f"p{number:02d}" for number in range(10))
 
 
-def search(speed, *, noise=0.01, seed=0, drift=0.0, max_runs=120, problem=None):
-    """Drive the search; `speed(mix)` is log(mix / good) in truth, None where a pair measures nothing."""
+def search(speed, *, noise=0.01, seed=0, drift=0.0, within=None, stalled=0.0, max_runs=120, problem=None):
+    """Drive the search; `speed(mix)` is log(mix / good) in truth, None where a pair measures nothing.
+
+    `within`: change of the rate within every run; `stalled`: how much longer the bad end stands still.
+    """
     rng, seen = random.Random(seed), []
     problem = problem or SetProblem(items=ITEMS, max_runs=max_runs)
     while isinstance(step := next_set(problem, seen, min_effect=0.01), ProbeSet):
@@ -38,7 +41,8 @@ def search(speed, *, noise=0.01, seed=0, drift=0.0, max_runs=120, problem=None):
         value = None if true is None else true + rng.gauss(0, noise) + drift * math.sin(len(seen) / 3)
         conclusion = Conclusion.SKIP if value is None else Conclusion.GOOD
         run = f"run-{len(seen):04d}"
-        seen.append(SetObservation(items=step.items, conclusion=conclusion, run=run, value=value))
+        told = {"drift": within, "stalled": stalled if step.items == set(problem.items) else 0.0}
+        seen.append(SetObservation(items=step.items, conclusion=conclusion, run=run, value=value, **told))
     return step, seen
 
 
@@ -105,6 +109,24 @@ def test_noise_larger_than_the_loss_is_inconclusive():
     assert "inconclusive" in answer.reason
 
 
+def test_a_machine_that_throttles_within_the_runs_convicts_nobody():
+    """Each run loses a fifth of its speed as the GPU gets hot; 6 % between two of them is no finding."""
+    answer, _ = search(losing("p07"), within=-0.2)
+    cool, _ = search(losing("p07"), within=-0.01)
+
+    assert isinstance(answer, SetExhausted)
+    assert "throttles" in answer.reason
+    assert isinstance(cool, FoundSet)
+
+
+def test_standing_still_in_the_middle_is_told_beside_equal_rates():
+    """The bad side recompiles for a tenth of its time; its steady rate leaves that out."""
+    answer, _ = search(lambda _: 0.0, noise=0.004, stalled=0.1)
+
+    assert isinstance(answer, Innocent)
+    assert "stands still for 10 % more" in answer.reason
+
+
 def test_a_mix_that_measures_nothing_is_no_evidence():
     """A mix that crashes is neither slow nor fast."""
 
@@ -149,7 +171,8 @@ class FakeRunner:
         mine, other = (dict(each.environment) for each in (self.request, self.baseline_request))
         self.pairs.append((candidate, mine, other))
         value = (-0.2 if "SLOW" in mine else 0.0) - (-0.2 if "SLOW" in other else 0.0) + 0.001 * (len(self.pairs) % 3)
-        seen = Observation(candidate=candidate, conclusion=Conclusion.GOOD, outcome="ok", run=run, value=value)
+        told = {"outcome": "ok", "run": run, "value": value, "drift": -0.02, "stalled": 0.01}
+        seen = Observation(candidate=candidate, conclusion=Conclusion.GOOD, **told)
         self.ended = Finding(observation=seen)
 
     def take(self):
@@ -189,6 +212,7 @@ def test_a_pair_compares_the_mix_with_the_good_environment_as_it_is(tmp_path):
     assert any(mine.get("SLOW") for _, mine, _ in runner.pairs)
     report = report_of(tmp_path)
     assert report.step == found
+    assert {(pair.drift, pair.stalled) for pair in report.seen} == {(-0.02, 0.01)}
     text = render(report)
     assert text.startswith("guilty: variable:SLOW: alone -18.")
     assert "pairs in" in text.splitlines()[0]
