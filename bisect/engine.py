@@ -30,7 +30,7 @@ from .islands import find_island, tell
 from .lineup import lineup
 from .model import Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of, side_counts
-from .posterior import cautious_pair, infer, spread_error
+from .posterior import cautious_pair, infer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,10 +58,10 @@ NOTHING_CERTAIN = 0.6
 NOTHING_LIKELY = 0.8
 ALIKE = 0.4
 """Part of the bad side's rate from which the good side's is alike: the best split of equal runs differs twofold."""
-SPREAD = 2.4
-"""How much larger than the error allowed to a claim its root mean square over the possible rates may be.
+CAUTION = 0.5
+"""Part of the error allowed to a claim that it may have where rates that lie close together are likelier.
 
-From simulated searches: about the largest at which claims at .1/.05 and .2/.1 are right as often as they say.
+From simulated searches: about the largest at which claims at .1/.05, .2/.1 and .3/.1 are right as often as they say.
 """
 ISLAND_CERTAIN = 0.9
 ISLAND_DOUBT = 0.5
@@ -261,11 +261,16 @@ def _claim(state: _State, workers: int) -> Step | None:
 
 
 def _is_sure(state: _State, gap: Gap) -> bool:
-    """At the asked confidence, at all likely rates, and at even odds of no change: 1/10 against 0/10 is no finding."""
+    """At the asked confidence, also where close rates are likelier, and at even odds of no change.
+
+    1/10 against 0/10 is no finding.
+    """
     allowed = 1.0 - state.problem.confidence
     if max(1.0 - gap.mass, state.belief.none_at_even_odds) > allowed:
         return False
-    return spread_error(state.line, older=gap.older, newer=gap.newer, rising=gap.rising) <= SPREAD * allowed
+    cautious = infer(state.line, cautious_pair())
+    side = (cautious.rise if gap.rising else cautious.fall).mass
+    return float(side[gap.older : gap.newer].sum()) >= (1.0 - CAUTION * allowed) * float(side.sum())
 
 
 def _notes(state: _State, gap: Gap) -> tuple[str, ...]:

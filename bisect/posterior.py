@@ -40,6 +40,8 @@ class RatePrior:
 PRIOR_NONE = 0.1
 PRIOR_CLAIMED = 0.97
 """Of the change, the part that goes the way the endpoints claim."""
+CLOSE = 0.25
+"""Of the cautious pair's probability, the part on rates that lie close together."""
 PRIOR_CLEAN = 0.3
 """Of all low sides, the part that fails practically never; the others fail at some fraction of the high side's rate."""
 
@@ -56,7 +58,7 @@ def ordered_prior() -> RatePrior:
 
 @cache
 def cautious_pair() -> FloatArray:
-    """Probability of (low side, high side) that an answer has to survive: half of it on rates that lie close together.
+    """Probability of (low side, high side) that an answer has to survive: part of it on rates that lie close together.
 
     There the low side fails about half as often as the high one. The ordinary prior is quick to believe in a clean low
     side: 0 of 19 beside 5 of 10 would settle a search whose rates are .1 and .05; and quick to hold such rates for one:
@@ -64,7 +66,7 @@ def cautious_pair() -> FloatArray:
     hard to tell at .05 as at .5.
     """
     close = _prior(clean=0.0, fraction_power=2.0, certain_power=0.0, high_power=-1.0, least_odds=1.0, least_gap=0.0)
-    return (ordered_prior().pair + close.pair) / 2
+    return (1.0 - CLOSE) * ordered_prior().pair + CLOSE * close.pair
 
 
 @cache
@@ -184,25 +186,6 @@ def infer(lineup: Lineup, pair: FloatArray | None = None) -> Belief:
         none=float(none_mass / norm),
         same=same / same.sum(),
     )
-
-
-def spread_error(lineup: Lineup, *, older: int, newer: int, rising: bool) -> float:
-    """Root mean square, over the rates the runs leave possible, of the error of `the change lies in (older, newer]`.
-
-    A claim that is nearly certain at some rates and a guess at others has the same mean error as one that is good at
-    all of them, and this tells them apart: errors of 0.01 and 0.5 at odds of 9 : 1 have mean 0.06 and root mean square
-    0.16. Close rates count as much as all others together: a search that never excluded them is no better than a guess
-    there, and where the runs exclude them they add nothing.
-    """
-    prior = ordered_prior()
-    pair = cautious_pair() if rising else cautious_pair().T
-    row, old, new, scale = _sides(lineup, np.log(prior.rates), np.log1p(-prior.rates))
-    weight = np.exp(scale - scale.max())
-    claimed, every = (
-        (old * (weight * np.bincount(rows, minlength=weight.size))[:, None]).T @ new for rows in (row[older:newer], row)
-    )
-    error = 1.0 - claimed / np.where(every > 0.0, every, 1.0)
-    return float(np.sqrt((pair * every * error**2).sum() / (pair * every).sum()))
 
 
 def _sides(
