@@ -58,7 +58,7 @@ NOTHING_CERTAIN = 0.6
 NOTHING_LIKELY = 0.8
 ALIKE = 0.4
 """Part of the bad side's rate from which the good side's is alike: the best split of equal runs differs twofold."""
-CAUTION = 0.5
+CAUTION = 0.55
 """Part of the error allowed to a claim that it may have where rates that lie close together are likelier.
 
 From simulated searches: about the largest at which claims at .1/.05, .2/.1 and .3/.1 are right as often as they say.

@@ -26,7 +26,8 @@ PRIOR_NONE = 0.3
 PRIOR_CLAIMED = 0.9
 """Of the change, the part in which the claimed bad end is the slower one."""
 LARGEST_SHIFT = 1.5
-_SIGMAS = np.geomspace(2e-4, 0.5, 26)
+SIGMAS = np.geomspace(2e-4, 0.5, 26)
+"""Grid of the noise of one pair, as a log ratio."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,12 +81,12 @@ class SpeedBelief:
 
 def infer_speed(line: Lineup, pairs: Pairs, *, min_effect: float) -> SpeedBelief:
     """The posterior over change points, the shift and the noise. `min_effect` is a shift in log units."""
-    shift, prior = _shift_grid(pairs.at(line.bad_end), min_effect)
+    shift, prior = shift_grid(pairs.at(line.bad_end), min_effect)
     run, place = np.unique(pairs.positions, return_inverse=True)
-    still = _per_place(pairs.values, place, run.size, np.zeros(1))
-    moved = _per_place(pairs.values, place, run.size, shift)
+    still = per_place(pairs.values, place, run.size, np.zeros(1))
+    moved = per_place(pairs.values, place, run.size, shift)
     older, newer = (still, moved) if line.rising else (moved, still)
-    joint = _before(older) + _before(newer[::-1])[::-1] + np.log(prior)[None, :, None]
+    joint = before(older) + before(newer[::-1])[::-1] + np.log(prior)[None, :, None]
     alone = np.log(PRIOR_NONE) + still.sum(axis=0)[0]
     top = max(float(joint.max()), float(alone.max()))
     row = np.searchsorted(run, np.arange(1, line.size))
@@ -101,11 +102,11 @@ def infer_speed(line: Lineup, pairs: Pairs, *, min_effect: float) -> SpeedBelief
         none=none / total,
         shift=shift,
         shift_mass=by_shift / max(float(by_shift.sum()), 1e-300),
-        sigma=float((_SIGMAS * by_sigma).sum() / by_sigma.sum()),
+        sigma=float((SIGMAS * by_sigma).sum() / by_sigma.sum()),
     )
 
 
-def _shift_grid(at_bad_end: FloatArray, min_effect: float) -> tuple[FloatArray, FloatArray]:
+def shift_grid(at_bad_end: FloatArray, min_effect: float) -> tuple[FloatArray, FloatArray]:
     """Shifts and their prior: flat in log |shift|, with a fine stretch around what the bad end shows.
 
     The fine stretch matters for quiet machines: a 1 % shift under 0.1 % noise falls between the points of a coarse
@@ -125,17 +126,17 @@ def _shift_grid(at_bad_end: FloatArray, min_effect: float) -> tuple[FloatArray, 
     return shift, weight
 
 
-def _per_place(values: FloatArray, place: IntArray, size: int, shift: FloatArray) -> FloatArray:
+def per_place(values: FloatArray, place: IntArray, size: int, shift: FloatArray) -> FloatArray:
     """Log-likelihood of the values at each run position, for every shift and noise: (place, shift, sigma)."""
-    off = (values[:, None, None] - shift[None, :, None]) / _SIGMAS
+    off = (values[:, None, None] - shift[None, :, None]) / SIGMAS
     constant = gammaln((DEGREES + 1) / 2) - gammaln(DEGREES / 2) - 0.5 * np.log(DEGREES * np.pi)
-    log_density = constant - np.log(_SIGMAS) - (DEGREES + 1) / 2 * np.log1p(off**2 / DEGREES)
-    out = np.zeros((size, shift.size, _SIGMAS.size))
+    log_density = constant - np.log(SIGMAS) - (DEGREES + 1) / 2 * np.log1p(off**2 / DEGREES)
+    out = np.zeros((size, shift.size, SIGMAS.size))
     np.add.at(out, place, log_density)
     return out
 
 
-def _before(terms: FloatArray) -> FloatArray:
+def before(terms: FloatArray) -> FloatArray:
     """Sums of the first 0, 1, ... rows."""
     return np.concatenate([np.zeros((1, *terms.shape[1:])), np.cumsum(terms, axis=0)])
 

@@ -5,7 +5,7 @@ pairs of the good endpoint itself are A/A pairs, and all pairs together say how 
 assumed. The rules are the engine's: ends first, no change is an answer, both neighbours are confirmed before a claim.
 Two answers are added. A loss below `min_effect` is none. And where the noise of a pair hides what was claimed, the
 baseline differs from itself, or the rate drifts within the runs by more than what is to be claimed, the search ends
-undecided and says why.
+undecided and says why. A claim has to hold as well if the rate changes in two steps (`speed_steps`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
 from .speed_posterior import channel_information, gather, infer_speed
-from .throughput_doubts import drift_doubt, stall_note
+from .speed_steps import find_steps
+from .throughput_doubts import another_step, drift_doubt, stall_note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,9 +220,16 @@ def _claim(state: _State, workers: int) -> Step | None:
     due = [position for position in sides for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
     if due and not state.over:
         return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    steps = find_steps(line, state.pairs, min_effect=-math.log1p(-state.min_effect))
+    if steps.before(gap.newer) < state.problem.confidence:
+        thin = min((gap.older, gap.newer), key=lambda position: int(state.count[position]))
+        reason = "a build between the ends may have a level of its own"
+        return None if state.over else state.probe([thin] * workers, reason)
     if doubt := drift_doubt(state.observations, shift=belief.interval()[1], sigma=belief.sigma):
         return state.undecided(f"inconclusive: {doubt}")
-    return answer(line, gap, posterior=state.posterior, notes=_notes(state, gap), untested="gave no throughput")
+    other = another_step(line, steps, gap.newer)
+    notes = (*_notes(state, gap), *([other] if other else []))
+    return answer(line, gap, posterior=state.posterior, notes=notes, untested="gave no throughput")
 
 
 def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
@@ -232,28 +240,7 @@ def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
         notes.append("the order is reversed: the end claimed to be slow is the faster one")
     if stalls := stall_note(state.observations, state.problem.bad):
         notes.append(stalls)
-    return (*notes, *_steps(state, gap, middle))
-
-
-def _steps(state: _State, gap: Gap, shift: float) -> list[str]:
-    """Candidates that fit neither level: a second step. Needs five standard errors of the scatter within candidates."""
-    moved = range(gap.newer, state.line.size) if state.line.rising else range(gap.older + 1)
-    repeated = np.flatnonzero(state.count >= 2).tolist()
-    scatter = _scatter_within(state, repeated)
-    odd = []
-    for position in repeated:
-        mean = float(state.pairs.at(position).mean())
-        off = mean - (shift if position in moved else 0.0)
-        if abs(off) > max(state.min_effect, 5.0 * scatter / math.sqrt(state.count[position])):
-            odd.append(f"{state.line.name(position)} ({percent(mean)})")
-    return [f"more than one step: these fit neither level: {', '.join(odd)}"] if odd else []
-
-
-def _scatter_within(state: _State, positions: Sequence[int]) -> float:
-    """Standard deviation of a pair about its own candidate's mean, pooled."""
-    groups = [state.pairs.at(position) for position in positions]
-    squares = sum(float(((values - values.mean()) ** 2).sum()) for values in groups)
-    return math.sqrt(squares / max(1, sum(values.size - 1 for values in groups)))
+    return tuple(notes)
 
 
 def _hidden_by_noise(state: _State) -> Exhausted | None:

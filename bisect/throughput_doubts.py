@@ -1,4 +1,4 @@
-"""What makes a change of throughput doubtful, or lies beside it: drift within the runs, and stalls. Pure."""
+"""What makes a change of throughput doubtful, or lies beside it: drift within the runs, stalls, a second step. Pure."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from .pace import percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .lineup import Lineup
     from .model import Observation
+    from .speed_steps import Steps
 
 FEWEST = 4
 """Pairs that must have been long enough to show drift before it is held against a claim."""
 STALLED = 0.05
 """Part of the time after warm-up, more than in the baseline, from which standing still is worth a line."""
+ANOTHER_STEP = 0.8
+"""Probability from which a second step is told beside the one that is claimed."""
 
 
 def drift_doubt(observations: Sequence[Observation], *, shift: float, sigma: float) -> str:
@@ -45,3 +49,12 @@ def stall_note(observations: Sequence[Observation], candidate: str) -> str:
         f"{candidate} stands still for {100 * median(stalled):.0f} % more of the time after warm-up than the baseline "
         "(single steps of five times the usual length: recompilation, usually), and the steady rate leaves that out"
     )
+
+
+def another_step(line: Lineup, steps: Steps, newer: int) -> str:
+    """Where else the rate probably changes, or ''. Mending the change before `newer` would leave that part of it."""
+    first, last, probability = steps.elsewhere(newer)
+    if probability < ANOTHER_STEP:
+        return ""
+    where = f"between {line.name(first)} and {line.name(last)} ({100 * probability:.0f} %)"
+    return f"more than one step: another one lies {where}, to be searched for on its own"

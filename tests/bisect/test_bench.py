@@ -61,7 +61,7 @@ def test_a_package_search_for_a_loss_is_right_when_it_names_the_planted_ones():
 
 def test_a_large_loss_on_a_quiet_machine_is_exact():
     """The sign of a pair would depend on which of the two ran first."""
-    verdict, truth, observations = paired._search(0.2, 0.001, 0.0, seed=1)
+    verdict, truth, observations = paired._search((0.2,), 0.001, 0.0, seed=1)
 
-    assert verdict.first_bad == truth
+    assert (verdict.first_bad,) == truth
     assert all(seen.value < 0.1 for seen in observations)

@@ -2,9 +2,11 @@
 
 import math
 import random
+from bisect.lineup import lineup
 from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
 from bisect.pace import percent
-from bisect.speed_posterior import channel_information
+from bisect.speed_posterior import DEGREES, SIGMAS, channel_information, gather, shift_grid
+from bisect.speed_steps import PRIOR_TWO, find_steps
 from bisect.throughput import next_step
 
 import numpy as np
@@ -169,6 +171,67 @@ def test_two_steps_are_told():
 
     assert isinstance(verdict, Found | Narrowed)
     assert "more than one step" in verdict.notes[-1]
+
+
+@pytest.mark.parametrize("seed", [71, 106])
+def test_a_build_with_a_level_of_its_own_does_not_make_its_neighbour_guilty(seed):
+    """-3.5 % and -3.5 % again, each as large as the noise of a pair: one step of 5 % would fit a build without any."""
+    shifts = [0, 0, 0, -0.035, -0.035, -0.07, -0.07]
+    asked, rng = problem(7, max_runs=300), random.Random(seed)
+
+    def run(candidate):
+        value = shifts[int(candidate[1:])] + rng.gauss(0, 0.04)
+        return Observation(candidate=candidate, conclusion=Conclusion.GOOD, value=value)
+
+    verdict, _ = _play(asked, run)
+
+    assert isinstance(verdict, Found)
+    assert verdict.first_bad in ("c3", "c5")
+
+
+def test_the_second_step_is_named_beside_the_first():
+    """Mending the build that was named would leave half of the loss."""
+    three = "c0: 0.1 -0.2 c1: 0.3 -0.1 0.2 c2: -3.2 -2.8 -3.1 -3.0 c3: -7.1 -7.3 -6.8 -7.0 c4: -7.0 -7.2 -7.1 -6.9"
+    two = "c0: 0.1 -0.2 c1: 0.3 -0.1 0.2 c2: -7.2 -7.1 -6.9 c4: -7.0 -7.2"
+    verdict, plain = next_step(problem(5), _pairs(three)), next_step(problem(5), _pairs(two))
+
+    assert isinstance(verdict, Found)
+    assert verdict.first_bad == "c3"
+    assert "more than one step: another one lies between c1 and c2 (100 %)" in verdict.notes[-1]
+    assert not any("more than one step" in note for note in plain.notes)
+
+
+@pytest.mark.parametrize("rising", [True, False])
+def test_steps_are_the_sum_over_every_place_level_and_noise(rising):
+    """A term left out of the two-step model would clear a guilty neighbour."""
+    ends = {"good": "c0", "bad": "c4"} if rising else {"good": "c4", "bad": "c0"}
+    line = lineup(problem(5, **ends), seen := _pairs("c0: 0.5 -0.5 c1: -2 c3: -2.5 -4 c4: -6 -5"))
+    pairs = gather(line, [(each.candidate, each.value) for each in seen])
+    shift, prior = shift_grid(pairs.at(line.bad_end), 0.005)
+    values = [pairs.at(place) for place in range(5)] if rising else [pairs.at(place) for place in range(4, -1, -1)]
+
+    def likelihood(sigma, level, places):
+        off = np.concatenate([values[place] for place in places] or [np.zeros(0)]) - level
+        return float(np.prod(stats.t.pdf(off / sigma, DEGREES) / sigma))
+
+    def anywhere(sigma, places):
+        return sum(weight * likelihood(sigma, level, places) for level, weight in zip(shift, prior, strict=True))
+
+    single, double = {}, {}
+    for sigma in SIGMAS:
+        for first in range(1, 5):
+            old = likelihood(sigma, 0.0, range(first))
+            single[first] = single.get(first, 0.0) + old * anywhere(sigma, range(first, 5))
+            for second in range(first + 1, 5):
+                both = old * anywhere(sigma, range(first, second)) * anywhere(sigma, range(second, 5))
+                double[first, second] = double.get((first, second), 0.0) + both
+    total = (1 - PRIOR_TWO) * sum(single.values()) / 4 + PRIOR_TWO * sum(double.values()) / 6
+    # c2 was not run: changes at c2 and at c3 lie in one stretch
+    inside = (1 - PRIOR_TWO) * (single[2] + single[3]) / 4
+    inside += PRIOR_TWO * sum(weight for places, weight in double.items() if {2, 3}.intersection(places)) / 6
+    found = find_steps(line, pairs, min_effect=0.005)
+
+    assert found.before(3) == pytest.approx(inside / total, rel=1e-6)
 
 
 def test_a_gain_is_reported_as_the_fix_it_is():
