@@ -124,7 +124,8 @@ class Problem:
         good: the endpoint claimed to be without the failure.
         bad: the endpoint claimed to show it. It may be older than `good`: then the question is what fixed it.
         confidence: posterior probability at which the search may stop and claim.
-        max_runs: runs after which the search stops with what it knows.
+        max_runs: runs after which the search stops with what it knows. Where one side fails half as often as the other
+            (.1 and .05), an honest claim takes about 2,000 runs: the few that fewer runs allow there are lucky ones.
         run_cost: cost of one run, the unit of the other costs.
         build_cost: cost of an environment that is not built yet, in runs.
         cached: candidates whose environment is built already.
@@ -135,7 +136,7 @@ class Problem:
     good: str
     bad: str
     confidence: float = 0.95
-    max_runs: int = 500
+    max_runs: int = 3000
     run_cost: float = 1.0
     build_cost: float = 10.0
     cached: frozenset[str] = field(default_factory=frozenset)
