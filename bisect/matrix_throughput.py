@@ -86,7 +86,6 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
     """
     squares, degrees = 0.0, 0.0
     paired = _is_paired(baseline)
-    variances = BESIDE if paired else INTERPOLATED
     runs = [run for run in _measured(baseline.runs) if run.beside or not paired]
     for run, other in _beside(baseline, baseline):
         squares += math.log(_rate(run) / _rate(other)) ** 2 / BESIDE
@@ -99,7 +98,7 @@ def noise_of(cells: Iterable[Cell], baseline: Cell) -> Noise | None:
         values = log_ratios(cell, baseline) if cell.key != baseline.key else ()
         if len(values) > 1:
             mean = fmean(values)
-            squares += sum((value - mean) ** 2 for value in values) / variances
+            squares += sum((value - mean) ** 2 for value in values) / _variances(baseline)
             degrees += len(values) - 1
     if degrees == 0:
         return None
@@ -115,9 +114,8 @@ def ratio_of(cell: Cell, baseline: Cell, noise: Noise | None, *, comparisons: in
     if noise is None or len(values) < 2 or noise.baseline_runs < 2:
         return None
     mean = fmean(values)
-    variances = BESIDE if _is_paired(baseline) else INTERPOLATED
     own = math.sqrt(sum((value - mean) ** 2 for value in values) / (len(values) - 1))
-    deviation = max(noise.sd, own / math.sqrt(variances))
+    deviation = max(noise.sd, own / math.sqrt(_variances(baseline)))
     quantile = float(student.ppf(1 - 0.025 / max(1, comparisons), noise.degrees))
     runs = BESIDE / len(values) if _is_paired(baseline) else 1 / len(values) + 1 / noise.baseline_runs
     half = quantile * deviation * math.sqrt(runs)
@@ -150,6 +148,11 @@ def steady_steps(run: CellRun) -> int:
 def _is_paired(baseline: Cell) -> bool:
     """Whether rates are compared within pairs of runs made at the same time, and nowhere else."""
     return any(run.beside for run in baseline.runs)
+
+
+def _variances(baseline: Cell) -> float:
+    """Variance of one log ratio to this baseline, in variances of one run."""
+    return BESIDE if _is_paired(baseline) else INTERPOLATED
 
 
 def _beside(cell: Cell, baseline: Cell) -> list[tuple[CellRun, CellRun]]:
