@@ -11,7 +11,8 @@ from .classify import Classification, Evidence, classify, conclude
 from .conclusion import conclude_hazard
 from .model import Conclusion, Outcome, OutcomeName
 from .probe import RunKind
-from .result import Answer, ResultError, parse_hazards, parse_train
+from .result import Answer
+from .result_file import ResultError, parse_hazards, parse_train
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from .matrix_measure import cell_run
 from .matrix_report import HazardAnswer
 from .model import OutcomeName
 from .probe import RunKind, RunRecord, RunRequest
-from .result import ResultError, parse_hazards
+from .result_file import ResultError, parse_hazards
 
 if TYPE_CHECKING:
     from collections.abc import Callable

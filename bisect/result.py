@@ -1,29 +1,19 @@
 """What the benchmark and the hazard probes wrote: their result files, read into frozen records.
 
-The file is the whole interface between `dflash` and `bisect` (`tests/golden/train.json`, `hazards.json`). Unknown keys
-are ignored, so a newer writer may add some; a newer schema, another type or a truncated file is refused with the
-reason. A run that was killed leaves `finished: false` and the phase it died in; what it had not measured is absent.
+The file is the whole interface between `dflash` and `bisect` (`tests/golden/train.json`, `hazards.json`). A run that
+was killed leaves `finished: false` and the phase it died in; what it had not measured is absent.
 """
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping  # noqa: TC003  (decode reads the hints at run time)
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeVar
 
-from .decode import DecodeError, decode
-
-SCHEMA = 1
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _NO_COUNTS: Mapping[str, int] = MappingProxyType({})
-
-
-class ResultError(ValueError):
-    """A result file cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -299,47 +289,3 @@ class HazardsResult:
     def answer(self, name: str) -> Answer | None:
         """What the probe of this name found; None when it did not run, which is never the same as `safe`."""
         return next((hazard.answer for hazard in self.hazards if hazard.name == name), None)
-
-
-def parse_train(text: str) -> TrainResult:
-    """Read a training result; ResultError with the reason when it cannot be used."""
-    return _parse(text, TrainResult, kind="train")
-
-
-def parse_hazards(text: str) -> HazardsResult:
-    """Read the result of the hazard probes; ResultError with the reason when it cannot be used."""
-    return _parse(text, HazardsResult, kind="hazards")
-
-
-_R = TypeVar("_R", TrainResult, HazardsResult)
-
-
-def _parse(text: str, cls: type[_R], *, kind: str) -> _R:
-    content = _load(text)
-    found_kind, schema = content.get("kind"), content.get("schema")
-    if found_kind != kind:
-        raise ResultError(f"expected a result of kind {kind!r}, got {found_kind!r}")
-    if not isinstance(schema, int) or isinstance(schema, bool):
-        raise ResultError(f"schema: expected a number, got {schema!r}")
-    if schema > SCHEMA:
-        raise ResultError(f"schema {schema} is newer than {SCHEMA}, the newest this version reads")
-    if schema < SCHEMA:
-        raise ResultError(f"schema {schema} was never written")
-    try:
-        return decode(cls, content)
-    except DecodeError as error:
-        raise ResultError(str(error)) from error
-
-
-def _load(text: str) -> Mapping[str, object]:
-    if not text.strip():
-        raise ResultError("the result file is empty")
-    try:
-        content = json.loads(text)
-    except RecursionError as error:
-        raise ResultError("nested too deeply to be a result file") from error
-    except ValueError as error:
-        raise ResultError(f"not JSON, or cut short: {error}") from error
-    if not isinstance(content, dict):
-        raise ResultError(f"expected a JSON object, got {type(content).__name__}")
-    return content

@@ -21,7 +21,8 @@ from .files import write_atomically
 from .journal import FILE_NAME, read
 from .model import Observation, Problem, Wait
 from .nodes import dependent
-from .report import Report, as_json, proof_of, rows_of
+from .report import Report, proof_of, rows_of
+from .report_json import as_json
 from .report_text import markdown, render
 from .state import State
 

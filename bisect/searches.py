@@ -28,7 +28,8 @@ from .pace import percent
 from .plan import left_of
 from .probe import RunKind
 from .progress import follow
-from .report import EXIT_CODES, Report, as_json, verdict_name
+from .report import EXIT_CODES, Report, verdict_name
+from .report_json import as_json
 from .report_text import render
 from .search_plan import new_plan
 from .search_report import engine_of, problem_of, report_of, write_reports

@@ -16,7 +16,8 @@ from ..classify import Classification, Evidence, classify
 from ..conclusion import VOID, advise, conclude, conclude_hazard, explain
 from ..logs.text import read_lines
 from ..model import Conclusion, Outcome, OutcomeName
-from ..result import HazardsResult, ResultError, TrainResult, parse_hazards, parse_train
+from ..result import HazardsResult, TrainResult
+from ..result_file import ResultError, parse_hazards, parse_train
 from ..result_findings import hazard_outcome
 from .search_options import HAZARDS, THROUGHPUT
 

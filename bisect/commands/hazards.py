@@ -19,7 +19,7 @@ from envs.errors import UsageError
 from ..files import make_run_directory, refuse_used
 from ..hazards_report import ProbedEnvironment, as_json, render
 from ..probe import RunKind, RunRequest, run_once
-from ..result import ResultError, parse_hazards
+from ..result_file import ResultError, parse_hazards
 from .search_options import HAZARDS, add_environment_options, default_run_directory
 
 if TYPE_CHECKING:

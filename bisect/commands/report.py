@@ -8,7 +8,7 @@ from typing import IO, TYPE_CHECKING
 
 from .. import packages_json, packages_outcome, packages_report
 from ..journal import FILE_NAME, read
-from ..report import as_json
+from ..report_json import as_json
 from ..report_text import markdown, render
 from ..search_report import report_of
 

@@ -6,7 +6,7 @@ import json
 import math
 from bisect.classify import Evidence, classify, conclude
 from bisect.model import Conclusion, Outcome
-from bisect.result import parse_hazards, parse_train
+from bisect.result_file import parse_hazards, parse_train
 from pathlib import Path
 
 import pytest

@@ -10,7 +10,7 @@ from bisect.commands import workarounds as command
 from bisect.cures import FLAG_HAZARDS, NAMES, PROBED_UNDER, Cure, CureRun, Safety, judge, price_all, reachable_hazards
 from bisect.cures_report import CureAnswer, as_json, render, sorted_prices, verdict
 from bisect.model import Outcome
-from bisect.result import parse_hazards, parse_train
+from bisect.result_file import parse_hazards, parse_train
 
 import pytest
 

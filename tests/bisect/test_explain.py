@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect.explain import compare, explain
-from bisect.result import parse_train
+from bisect.result_file import parse_train
 
 import pytest
 

@@ -7,7 +7,7 @@ import io
 import json
 from bisect.commands import hazards as command
 from bisect.hazards_report import ProbedEnvironment, as_json, render
-from bisect.result import parse_hazards
+from bisect.result_file import parse_hazards
 
 import pytest
 

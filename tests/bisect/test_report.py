@@ -3,7 +3,8 @@
 import json
 from bisect.journal import Contents
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
-from bisect.report import EXIT_CODES, Report, as_json, percent, proof_of, rows_of, same_code, sentence, verdict_name
+from bisect.report import EXIT_CODES, Report, percent, proof_of, rows_of, same_code, sentence, verdict_name
+from bisect.report_json import as_json
 from bisect.report_text import markdown, render
 
 import pytest

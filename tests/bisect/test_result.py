@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from bisect.result import Answer, ResultError, parse_hazards, parse_train
+from bisect.result import Answer
+from bisect.result_file import ResultError, parse_hazards, parse_train
 from pathlib import Path
 
 import pytest

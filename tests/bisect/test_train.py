@@ -9,7 +9,7 @@ from bisect.cli import split_rest
 from bisect.commands import train as command
 from bisect.launch import LocalLauncher
 from bisect.model import Outcome, OutcomeName
-from bisect.result import parse_train
+from bisect.result_file import parse_train
 from bisect.train_report import JudgedRun, TrainAnswer, as_json, count_line, duration, render, verdict
 
 import pytest
