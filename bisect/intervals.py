@@ -1,14 +1,19 @@
 """Exact binomial intervals: what `failures` in `runs` says about the failure rate, and what no failure still allows.
 
-Knows counts only. Every interval is Clopper and Pearson's (Biometrika 26, 1934): it covers at least as often as it
-says, for any rate and any number of runs, at the price of being wide.
+Knows numbers only. Every interval of a rate is Clopper and Pearson's (Biometrika 26, 1934): it covers at least as often
+as it says, for any rate and any number of runs, at the price of being wide. Those of means are Student's.
 """
 
 from __future__ import annotations
 
-from math import comb, log, log1p
+from math import comb, log, log1p, sqrt
+from statistics import fmean
+from typing import TYPE_CHECKING
 
-from scipy.special import betaincinv
+from scipy.special import betaincinv, stdtrit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def clopper_pearson(failures: int, runs: int, *, confidence: float = 0.95) -> tuple[float, float]:
@@ -36,6 +41,25 @@ def clean_runs_needed(rate: float, *, confidence: float = 0.95) -> int:
         return 1
     needed = log(1.0 - confidence) / log1p(-rate)
     return max(1, int(needed) + (needed > int(needed)))
+
+
+def means_with_intervals(
+    groups: Sequence[Sequence[float]], *, confidence: float = 0.95
+) -> list[tuple[float, float, float] | None]:
+    """Low, mean and high of each group, by the scatter within all groups together.
+
+    None for an empty group, and for every group while none has two values. (0, 2) and (5,) -> 1 +- 12.7, 5 +- 18.0.
+    """
+    means = [fmean(group) if group else 0.0 for group in groups]
+    degrees = sum(len(group) - 1 for group in groups if group)
+    if degrees == 0:
+        return [None] * len(groups)
+    squares = sum((value - mean) ** 2 for group, mean in zip(groups, means, strict=True) for value in group)
+    width = float(stdtrit(degrees, (1.0 + confidence) / 2.0)) * sqrt(squares / degrees)
+    return [
+        (mean - width / sqrt(len(group)), mean, mean + width / sqrt(len(group))) if group else None
+        for group, mean in zip(groups, means, strict=True)
+    ]
 
 
 def fisher_more(failures: int, runs: int, other_failures: int, other_runs: int) -> float:

@@ -69,4 +69,5 @@ def _row_json(row: Row) -> dict[str, Any]:
         "outcomes": dict(row.outcomes),
         "probability": round(row.probability, 6),
         "throughput_ratio": None if row.ratio is None else round(row.ratio, 5),
+        "throughput_interval": None if row.interval is None else [round(end, 5) for end in row.interval],
     }

@@ -72,13 +72,17 @@ def _table(report: Report, *, form: str = "simple") -> str:
         if row.good + row.bad + row.skipped or row.name in ends
     ]
     untested = sum(not (row.good + row.bad + row.skipped) for row in report.rows)
-    headers = ["build", "date", "throughput" if speed else "bad/runs", "outcomes", "", "skipped because"]
+    headers = ["build", "date", "throughput (95 %)" if speed else "bad/runs", "outcomes", "", "skipped because"]
     table = tabulate(rows, headers=headers, tablefmt=form, disable_numparse=True)
     return f"{table}\n\n{untested} of {len(report.rows)} candidates not tested" if untested else table
 
 
 def _ratio(row: Row) -> str:
-    return "" if row.ratio is None else f"{row.ratio * 100:.1f} % ({len(row.values)} pairs)"
+    """`97.0 % (95.1 to 98.9, 4 pairs)`."""
+    if row.ratio is None:
+        return ""
+    within = f"{row.interval[0] * 100:.1f} to {row.interval[1] * 100:.1f}, " if row.interval else ""
+    return f"{row.ratio * 100:.1f} % ({within}{len(row.values)} pairs)"
 
 
 def _skip_reason(row: Row) -> str:

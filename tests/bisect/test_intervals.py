@@ -1,6 +1,6 @@
 """Counts are turned into exact statements about rates."""
 
-from bisect.intervals import allowed_rate, clean_runs_needed, clopper_pearson, fisher_more
+from bisect.intervals import allowed_rate, clean_runs_needed, clopper_pearson, fisher_more, means_with_intervals
 
 import pytest
 from hypothesis import given
@@ -63,3 +63,23 @@ def test_a_rate_that_needs_no_number_of_runs_is_refused(rate):
     """Rate zero would ask for infinitely many runs."""
     with pytest.raises(ValueError, match="rate lies"):
         clean_runs_needed(rate)
+
+
+def test_one_group_has_students_interval():
+    """A quantile of the wrong tail or of too many degrees of freedom would make a ratio look sure."""
+    values = [0.01, 0.03, -0.02, 0.04]
+    low, high = stats.t.interval(0.95, 3, loc=sum(values) / 4, scale=stats.sem(values))
+
+    ((first, mean, last),) = means_with_intervals([values])
+
+    assert (first, mean, last) == pytest.approx((low, 0.015, high))
+
+
+def test_a_single_value_borrows_the_scatter_of_the_others():
+    """A build measured once would have no interval, and would be read as exact."""
+    (pair, empty, single) = means_with_intervals([[0.0, 2.0], [], [5.0]])
+
+    assert pair == pytest.approx((1 - 12.706, 1, 1 + 12.706), abs=0.01)
+    assert empty is None
+    assert single == pytest.approx((5 - 17.97, 5, 5 + 17.97), abs=0.01)
+    assert means_with_intervals([[1.0], [2.0]]) == [None, None]

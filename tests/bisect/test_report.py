@@ -181,9 +181,11 @@ def test_a_throughput_search_counts_pairs_and_shows_ratios():
     step = found()
     made = Report(kind="torch-releases", hunted="throughput", step=step, rows=rows_of(contents, step), **fields)
 
-    assert "97.0 % (2 pairs)" in render(made)
+    assert "97.0 % (85.5 to 110.2, 2 pairs)" in render(made)
+    assert "100.0 % (83.6 to 119.7, 1 pairs)" in render(made)
     assert "after 3 pairs of runs" in sentence(made)
     assert as_json(made)["candidates"][2]["throughput_ratio"] == 0.97045
+    assert as_json(made)["candidates"][2]["throughput_interval"] == pytest.approx([0.855, 1.102], abs=0.001)
 
 
 def test_equal_commits_are_told():
