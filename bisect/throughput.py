@@ -39,6 +39,10 @@ GOOD_END_PAIRS = 2
 BAD_END_PAIRS = 2
 SIZE_PAIRS = 8
 """Pairs of the bad endpoint at most for learning how large the change is, before anything is searched between."""
+LEVEL_RATIO = 2
+"""A build is not run more often than so many times the bad endpoint: it is compared with that level, and a level known
+from a few pairs leaves a small loss and a large one open for as long.
+"""
 NEIGHBOUR_PAIRS = 2
 HOPELESS_PAIRS = 40
 """Pairs of the bad endpoint after which a search that still cannot tell it from the good one ends undecided."""
@@ -271,7 +275,10 @@ def _most_informative(state: _State, workers: int, pending: Sequence[str]) -> Pr
         cost = build[:, None] + RUNS_A_PAIR * state.problem.run_cost * _BATCHES
         value = (gain / cost).max(axis=1) * _apart(taken, chance)
         value[list(state.unusable)] = -np.inf
-        chosen.append(int(np.argmax(value)))
+        best = int(np.argmax(value))
+        if state.count[best] >= max(SIZE_PAIRS, LEVEL_RATIO * state.count[line.bad_end]):
+            best = line.bad_end
+        chosen.append(best)
     return state.probe(chosen, "the most information per cost")
 
 
