@@ -10,7 +10,7 @@ from envs.errors import UsageError
 
 from .journal import FILE_NAME, read
 from .model import Conclusion
-from .packages import FoundSet
+from .packages import FoundSet, Innocent, SetExhausted
 from .packages_report import SetReport
 from .packages_search import decision, items_of, mix_name, observations_of, problem_of
 
@@ -34,7 +34,7 @@ def report_of(directory: Path) -> SetReport:
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
     problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
     seen = observations_of(contents.entries)
-    step = decision(plan)(problem, seen)
+    step = _as_far_as_tried(decision(plan)(problem, seen), plan)
     return SetReport(
         hunted=plan["hunted"],
         good=plan["good"],
@@ -51,6 +51,15 @@ def report_of(directory: Path) -> SetReport:
         reproduce=_reproduce(contents, directory, step),
         journal=str(directory / FILE_NAME),
     )
+
+
+def _as_far_as_tried(step: SetStep, plan: Mapping[str, Any]) -> SetStep:
+    """Where not even everything applied fails, a difference that could not be applied is the first suspect."""
+    hidden = plan.get("hidden", ())
+    if not isinstance(step, Innocent) or step.with_all.failures or not hidden:
+        return step
+    tried = "none of the differences that could be applied matters" if plan["items"] else "nothing could be tried"
+    return SetExhausted(suspects=(), confidence=0.0, reason=f"{tried}; without a wheel here: {', '.join(hidden)}")
 
 
 def _limit(contents: Contents) -> int:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, room, spec, uv, verify
+from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
 from envs.errors import UsageError
 from envs.findings import Kind
 
@@ -149,6 +149,11 @@ def _exact(
     asked = {each: version for each, version in packages.items() if each not in same}
     found = exact.exact_lock(definition, asked, settings)
     distributions = {**same, **{item.name: item for item in found.lock.distributions}}
+    if "torch" not in distributions:
+        raise UsageError(
+            f"{name}: torch {packages['torch']} has no wheel on the index",
+            hint="name a mirror that has it with --index",
+        )
     return Side(
         name=name,
         facts=Facts(packages={each: item.version for each, item in distributions.items()}),
@@ -219,7 +224,7 @@ class Mixer:
 
     def _whole(self, side: Side) -> Definition:
         """One of the two sides; its variables are set for each run, so that a mix can leave them out."""
-        if _is_list(side):
+        if is_list(side):
             self._keep(side.definition, side.distributions)
         return replace(side.definition, environment=())
 
@@ -234,39 +239,15 @@ class Mixer:
 
     def _keep(self, definition: Definition, distributions: Mapping[str, lock.Distribution]) -> None:
         resolve.keep_lock(
-            definition, self.settings, _lock(definition, distributions, _python(definition, self.settings))
+            definition, self.settings, lock_of(definition, distributions, python_of(definition, self.settings))
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sizes:
-    """What a search over mixes of two sides takes: every wheel of every mix is a wheel of one of them.
-
-    Attributes:
-        download_bytes: at most this much is downloaded, for all mixes together.
-        environment_bytes: size of one environment, the larger of the two sides.
-    """
-
-    download_bytes: int
-    environment_bytes: int
-
-
-def sizes(sides: tuple[Side, Side], settings: Settings) -> Sizes:
-    """Ask no index: the sizes are those of the wheels that reading the sides has found."""
-    python = _python(sides[0].definition, settings)
-    pins = [_lock(side.definition, side.distributions, python).select(python.target()) for side in sides]
-    every = {pin.filename: pin for pin in (*pins[0], *pins[1])}
-    return Sizes(
-        download_bytes=room.estimate(tuple(every.values()), settings).download_bytes,
-        environment_bytes=max(room.estimate(each, settings).disk_bytes for each in pins),
-    )
-
-
-def _python(definition: Definition, settings: Settings) -> interpreter.Interpreter:
+def python_of(definition: Definition, settings: Settings) -> interpreter.Interpreter:
     return interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
 
 
-def _lock(
+def lock_of(
     definition: Definition, distributions: Mapping[str, lock.Distribution], python: interpreter.Interpreter
 ) -> lock.Lock:
     return lock.Lock(
@@ -278,6 +259,6 @@ def _lock(
     )
 
 
-def _is_list(side: Side) -> bool:
+def is_list(side: Side) -> bool:
     """Whether a side was given as a list of packages: then its lock is ours to keep."""
     return side.definition.summary.endswith("exact packages")

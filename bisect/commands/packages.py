@@ -23,10 +23,11 @@ from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, refuse_used, write_atomically
 from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
-from ..packages_differences import families, items, needs, warnings
+from ..packages_differences import families, items, needs
 from ..packages_outcome import report_of
-from ..packages_search import BAD, GOOD, SetSearch, decision, problem_of
-from ..packages_sides import Mixer, read_side, requirements_in, sizes
+from ..packages_pair import level, sizes
+from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
+from ..packages_sides import Mixer, read_side, requirements_in
 from ..plan import no_room
 from ..probe import RunKind
 from ..report import EXIT_CODES
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ..packages import ItemSet
+    from ..packages_pair import Sides
     from ..packages_sides import Side
     from .search_options import Asked
 
@@ -81,14 +83,14 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     def say(line: str) -> None:
         print(line, file=stderr, flush=True)
 
-    good, bad = _sides(args, here, say)
+    sides = level(*_sides(args, here, say))
     if args.dry_run:
-        return _dry_run(args, (good, bad), here, keep=request.keep, stdout=stdout)
+        return _dry_run(args, sides, here, keep=request.keep, stdout=stdout)
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     journal = _journal(directory, args, request)
     try:
         with only_one(directory):
-            _search(journal, request, (good, bad), here, say)
+            _search(journal, request, sides, here, say)
     finally:
         journal.close()
     report = report_of(directory)
@@ -140,14 +142,12 @@ def _dumped(name: str | None) -> Mapping[str, str]:
     return compile_variables({key.removeprefix("export ").strip(): value.strip("'\"") for key, _, value in pairs})
 
 
-def _dry_run(
-    args: argparse.Namespace, sides: tuple[Side, Side], here: settings.Settings, *, keep: int, stdout: IO[str]
-) -> int:
+def _dry_run(args: argparse.Namespace, sides: Sides, here: settings.Settings, *, keep: int, stdout: IO[str]) -> int:
     """The differences and what a search over them would take; nothing is built."""
-    good, bad = sides
+    good, bad = sides.both
     found = items(good.facts, bad.facts)
-    builds = max(2, len(found).bit_length() + 4) if found else 0
-    lists = [(side.name, item) for side in sides for item in side.unreproducible]
+    builds = min(2 ** len(found), len(found).bit_length() + 4) if found else 0
+    lists = sides.unreproducible
     needs, free = sizes(sides, here), free_bytes(here.store)
     disk = min(builds, keep) * needs.environment_bytes
     download = needs.download_bytes if builds else 0
@@ -155,18 +155,19 @@ def _dry_run(
         rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
         gone = [{"side": name, "name": item.name, "reason": item.reason} for name, item in lists]
         told = {"schema": reports.SCHEMA, "kind": KIND, "differences": rows, "unreproducible": gone}
-        room = {"environments": builds, "download_bytes": download, "disk_bytes": disk, "free_bytes": free}
-        print(json.dumps({**told, "warnings": warnings(good.facts, bad.facts), **room}), file=stdout)
+        needed = {"environments": builds, "download_bytes": download, "disk_bytes": disk, "free_bytes": free}
+        print(json.dumps({**told, "warnings": sides.warnings, **needed}), file=stdout)
         return 0
     if found:
         print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
-        print(f"  at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk at once", file=stdout)
+        room = f"at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk at once"
+        print(f"  {room if disk else 'sizes unknown: the index does not tell them'}", file=stdout)
     else:
         print(f"no difference between {good.name} and {bad.name} that could be applied: nothing to search", file=stdout)
     for line in [
         *no_room(disk, free),
         *reports.item_lines(found, shown=len(found)),
-        *warnings(good.facts, bad.facts),
+        *sides.warnings,
         *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in lists),
     ]:
         print(f"  {line}", file=stdout)
@@ -190,17 +191,22 @@ def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journ
 def _search(
     journal: Journal,
     request: Asked,
-    sides: tuple[Side, Side],
+    sides: Sides,
     here: settings.Settings,
     say: Callable[[str], None],
 ) -> None:
     """Plan (both ends are built for it) and run the loop; the journal says the rest."""
-    found = items(sides[0].facts, sides[1].facts)
+    found = items(sides.good.facts, sides.bad.facts)
     mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: frozenset(item.id for item in found)}
     mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
-    mixer = Mixer(good=sides[0], bad=sides[1], items=found, settings=here)
+    mixer = Mixer(good=sides.good, bad=sides.bad, items=found, settings=here)
     planned = journal.contents.of("plan")
     plan = planned[-1] if planned else journal.append("plan", **_plan(request, sides, mixer, mixes, say))
+    if items_of(plan) != found:
+        raise UsageError(
+            f"{sides.good.name} or {sides.bad.name} is not what it was when the search in {journal.path.parent} began",
+            hint="put it back, or start another search with another --out",
+        )
     runner = _runner(journal, request, mixer, mixes, say)
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),
@@ -270,28 +276,28 @@ def _interrupt(_number: int, _frame: object) -> None:
 
 
 def _plan(
-    request: Asked, sides: tuple[Side, Side], mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
+    request: Asked, sides: Sides, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """The differences, and from what the two built ends require, which of them belong together."""
     good, bad = (
         replace(side.facts, requires=side.facts.requires or _requires(mixer, mixes[name], name, say))
         if mixer.items
         else side.facts
-        for side, name in zip(sides, (GOOD, BAD), strict=True)
+        for side, name in zip(sides.both, (GOOD, BAD), strict=True)
     )
-    unreproducible = [(f"{item.name} ({side.name})", item.reason) for side in sides for item in side.unreproducible]
     return {
         "items": [{**asdict(item), "kind": str(item.kind)} for item in mixer.items],
         "needs": [list(pair) for pair in needs(mixer.items)],
         "families": [sorted(family) for family in families(mixer.items, good, bad)],
         "candidates": [item.id for item in mixer.items],
-        "good": sides[0].name,
-        "bad": sides[1].name,
+        "good": sides.good.name,
+        "bad": sides.bad.name,
         "hunted": request.question.words,
         "throughput": request.question.throughput,
         "min_effect": request.min_effect,
-        "warnings": list(warnings(good, bad)),
-        "unreproducible": [list(pair) for pair in unreproducible],
+        "warnings": list(sides.warnings),
+        "hidden": list(sides.hidden),
+        "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in sides.unreproducible],
     }
 
 

@@ -6,9 +6,17 @@ import signal
 import subprocess
 import sys
 import time
+from bisect.packages_differences import Facts
+from bisect.packages_pair import level, sizes
+from bisect.packages_sides import Side
 from pathlib import Path
 
 import pytest
+
+from envs import spec
+from envs.lock import Distribution, Source, Wheel
+from envs.progress import UNPACKED
+from envs.settings import from_environ
 
 from ..envs import stubs
 
@@ -154,18 +162,36 @@ def test_the_plan_lists_the_differences_without_building(sides, index):
     assert not (sides / "store" / "environments").exists()
 
 
-def test_the_plan_says_how_much_disk_the_search_takes(sides, index):
-    """Six environments of 5 GB fill a disk that nobody was asked to make room on."""
-    done = run(argv(sides, index, "--dry-run", "--json"))
-    fewer = run(argv(sides, index, "--dry-run", "--json", "--keep", "2"))
-    told = run(argv(sides, index, "--dry-run"))
+def test_sizes_that_the_index_does_not_tell_are_not_called_zero(sides, index):
+    """`0.0 GB of disk` would be believed."""
+    done = run(argv(sides, index, "--dry-run"))
 
-    plan, small = json.loads(done.stdout), json.loads(fewer.stdout)
-    wheels = sum(wheel.stat().st_size for wheel in (sides / "wheels").glob("*.whl"))
-    assert 0 < plan["download_bytes"] <= wheels
-    assert small["disk_bytes"] * 3 == plan["disk_bytes"]
-    assert plan["free_bytes"] > plan["disk_bytes"]
-    assert "GB to download" in told.stdout
+    assert "sizes unknown" in done.stdout
+    assert "0.0 GB" not in done.stdout
+
+
+def test_a_search_takes_every_wheel_once_and_the_larger_environment(tmp_path):
+    """Wheels that both sides have would be downloaded twice, or an environment of 5 GB told as one of 4."""
+    here = from_environ({"ENVS_STORE": str(tmp_path / "store")})
+
+    def side(name, *sizes):
+        held = {
+            project: Distribution(
+                name=project,
+                version="1.0",
+                source=Source.DEFAULT,
+                wheels=(Wheel(filename=f"{project}-1.0-py3-none-any.whl", sha256="0" * 64, size=size),),
+            )
+            for project, size in sizes
+        }
+        facts = Facts(packages=dict.fromkeys(held, "1.0"))
+        return Side(name=name, facts=facts, definition=spec.load("cu130"), distributions=held)
+
+    sides = level(side("a", ("torch", 1000), ("one", 10)), side("b", ("torch", 1000), ("two", 500)))
+    found = sizes(sides, here)
+
+    assert found.download_bytes == 1510
+    assert found.environment_bytes == int(1500 * UNPACKED)
 
 
 def test_a_dry_run_builds_no_history(tmp_path):

@@ -1,0 +1,108 @@
+"""The two sides of a package search together: what of them can be compared here, and what a search over them takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.utils import canonicalize_name
+
+from envs import exact, room
+
+from .packages_differences import warnings
+from .packages_sides import Side, is_list, lock_of, python_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from envs.settings import Settings
+
+    from .freeze import Unreproducible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The two sides, alike in what only one of them can have here.
+
+    Attributes:
+        good: the side without the failure.
+        bad: the side with it.
+        hidden: differences that this takes out of the search, each `name good -> bad`.
+    """
+
+    good: Side
+    bad: Side
+    hidden: tuple[str, ...]
+
+    @property
+    def both(self) -> tuple[Side, Side]:
+        return self.good, self.bad
+
+    @property
+    def unreproducible(self) -> list[tuple[str, Unreproducible]]:
+        """What nobody can install here, each with the side that has it."""
+        return [(side.name, item) for side in self.both for item in side.unreproducible]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is not part of the search, and what is wrong with the bad side by its list alone."""
+        hidden = (f"not part of the search, held equal for want of a wheel: {each}" for each in self.hidden)
+        return (*hidden, *warnings(self.good.facts, self.bad.facts))
+
+
+def level(good: Side, bad: Side) -> Sides:
+    """The two sides with everything that only one of them can have here held as that one has it; and what that hides.
+
+    Left out on one side only, a package without a wheel would be a difference nobody asked about: its removal.
+    """
+    gone = [{canonicalize_name(each.name): each for each in side.unreproducible} for side in (good, bad)]
+    names = gone[0].keys() | gone[1].keys()
+    old, new = (
+        {**{name: each.version or each.line or each.reason for name, each in left_out.items()}, **side.facts.packages}
+        for left_out, side in zip(gone, (good, bad), strict=True)
+    )
+    hidden = [
+        f"{name} {old.get(name, '(absent)')} -> {new.get(name, '(absent)')}"
+        for name in sorted(names)
+        if old.get(name) != new.get(name)
+    ]
+    return Sides(good=_holding(good, bad, names), bad=_holding(bad, good, names), hidden=tuple(hidden))
+
+
+def _holding(side: Side, other: Side, names: Iterable[str]) -> Side:
+    """The side with those of the names that it lacks and the other one has; only a list can be added to."""
+    held = {name: other.distributions[name] for name in names if name in other.distributions}
+    held = {name: item for name, item in held.items() if name not in side.distributions}
+    if not held or not is_list(side):
+        return side
+    packages = {**side.facts.packages, **{name: item.version for name, item in sorted(held.items())}}
+    return replace(
+        side,
+        facts=replace(side.facts, packages=packages),
+        definition=exact.definition_of(side.definition.name, packages, side.definition),
+        distributions={**side.distributions, **held},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """What a search over mixes of two sides takes: every wheel of every mix is a wheel of one of them.
+
+    Attributes:
+        download_bytes: at most this much is downloaded, for all mixes together.
+        environment_bytes: size of one environment, the larger of the two sides.
+    """
+
+    download_bytes: int
+    environment_bytes: int
+
+
+def sizes(sides: Sides, settings: Settings) -> Sizes:
+    """Ask no index: the sizes are those of the wheels that reading the sides has found."""
+    python = python_of(sides.good.definition, settings)
+    pins = [lock_of(side.definition, side.distributions, python).select(python.target()) for side in sides.both]
+    every = {pin.filename: pin for pin in (*pins[0], *pins[1])}
+    return Sizes(
+        download_bytes=room.estimate(tuple(every.values()), settings).download_bytes,
+        environment_bytes=max(room.estimate(each, settings).disk_bytes for each in pins),
+    )
