@@ -158,11 +158,14 @@ def _equal_ends(state: _State) -> Step | None:
 def _endpoint(state: _State, workers: int) -> Step | None:
     line = state.line
     for position, claim in ((line.bad_end, "bad"), (line.good_end, "good")):
-        if line.skips[position] >= ENDPOINT_TRIES and line.runs[position] == 0:
+        if line.skips[position] >= ENDPOINT_TRIES and line.unusable[position]:
+            answered = f"said something in only {line.runs[position]} runs and nothing in {line.skips[position]}"
+            never = f"could not be tested in {line.skips[position]} tries"
             return Contradiction(
                 endpoint=line.name(position),
-                reason=f"the {claim} endpoint {line.name(position)} could not be tested in "
-                f"{line.skips[position]} tries, so nothing is known about this end{line.told_of_skips(position)}",
+                reason=f"the {claim} endpoint {line.name(position)} {answered if line.runs[position] else never}, so "
+                f"{'too little' if line.runs[position] else 'nothing'} is known about this end"
+                f"{line.told_of_skips(position)}",
                 posterior=state.posterior,
             )
     under_way = {end: int(line.runs[end]) + state.pending.count(end) for end in (line.bad_end, line.good_end)}
@@ -253,8 +256,9 @@ def _claim(state: _State, workers: int) -> Step | None:
     unseen = ((gap.bad, line.failures[gap.bad]), (gap.good, line.passes[gap.good]))
     unconfirmed = [position for position, shown in unseen if shown == 0]
     due = [position for position in unconfirmed if position not in state.pending] or unconfirmed
-    if due and state.runs < state.problem.max_runs:
-        return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    if due:
+        over = state.runs >= state.problem.max_runs
+        return None if over else state.probe(due[:workers], "both neighbours are confirmed before a claim")
     return _several_changes(state, doubt=ISLAND_DOUBT) or answer(
         line, gap, posterior=state.posterior, notes=_notes(state, gap), untested="could not be tested"
     )

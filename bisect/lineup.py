@@ -24,6 +24,15 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
+SILENT = 10
+"""Runs that say nothing, for each that does and one more, after which a position is not run again."""
+
+
+def hardly_ever(skips: IntArray, runs: IntArray) -> BoolArray:
+    """Whether so many runs of each position said nothing that another one is wasted."""
+    return np.asarray(skips >= SILENT * (runs + 1), dtype=np.bool_)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineup:
     """Positions, oldest first, and the counts at each.
@@ -63,8 +72,9 @@ class Lineup:
 
     @property
     def unusable(self) -> BoolArray:
-        """Positions that were tried and never said anything."""
-        return np.asarray((self.skips > 0) & (self.runs == 0), dtype=np.bool_)
+        """Positions that were tried and said nothing, or hardly ever."""
+        never = (self.skips > 0) & (self.runs == 0)
+        return np.asarray(never | hardly_ever(self.skips, self.runs), dtype=np.bool_)
 
     def name(self, position: int) -> str:
         """The candidate to run for a position: the first of equal ones."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PRIOR_TWO = 0.5
 """Of all changes, the part that comes in two steps: releases of months apart differ in more than one thing."""
+ANOTHER_STEP = 0.8
+"""Probability from which a second step is told beside the one that is claimed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,19 +40,20 @@ class Steps:
     run: IntArray
     held: FloatArray
 
-    def before(self, newer: int) -> float:
-        """Probability of a step between the position `newer`, which was run, and the one run before it."""
-        return float(self.held[self._stretch(newer)])
+    def inside(self, older: int, newer: int) -> float:
+        """Probability of a step in (older, newer], two positions that were run."""
+        return min(1.0, float(self.held[self._stretches(older, newer)].sum()))
 
-    def elsewhere(self, newer: int) -> tuple[int, int, float]:
-        """The likeliest other two neighbours with a step between them, and its probability."""
-        other = self.held[1:-1].copy()
-        other[self._stretch(newer) - 1] = 0.0
+    def elsewhere(self, older: int, newer: int) -> tuple[int, int, float]:
+        """The likeliest two neighbours outside (older, newer] with a step between them, and its probability."""
+        other = self.held.copy()
+        other[self._stretches(older, newer)] = other[0] = other[-1] = 0.0
         best = int(np.argmax(other))
-        return int(self.run[best]), int(self.run[best + 1]), float(other[best])
+        return (0, 0, 0.0) if best == 0 else (int(self.run[best - 1]), int(self.run[best]), float(other[best]))
 
-    def _stretch(self, newer: int) -> int:
-        return int(np.searchsorted(self.run, newer))
+    def _stretches(self, older: int, newer: int) -> slice:
+        first, last = np.searchsorted(self.run, (older, newer))
+        return slice(int(first) + 1, int(last) + 1)
 
 
 def find_steps(line: Lineup, pairs: Pairs, *, min_effect: float) -> Steps:

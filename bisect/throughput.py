@@ -11,16 +11,17 @@ undecided and says why. A claim has to hold as well if the rate changes in two s
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lineup import lineup
+from .lineup import hardly_ever, lineup
 from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
 from .speed_posterior import channel_information, gather, infer_speed
+from .speed_size import size_of
 from .speed_steps import find_steps
 from .throughput_doubts import another_step, drift_doubt, stall_note
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from .model import Observation, Posterior, Problem, Step
     from .neighbours import Gap
     from .speed_posterior import Pairs, SpeedBelief
+    from .speed_size import Size
 
 MIN_EFFECT = 0.005
 """Smallest change of throughput worth an answer, as a fraction."""
@@ -47,6 +49,7 @@ NEIGHBOUR_PAIRS = 2
 HOPELESS_PAIRS = 40
 """Pairs of the bad endpoint after which a search that still cannot tell it from the good one ends undecided."""
 AA_PAIRS = 4
+BROKEN = math.log(1e6)
 AA_SIGNIFICANCE = 6.0
 BUILD_SHARE = 0.05
 _BATCHES = np.array([1, 2, 4, 8])
@@ -84,7 +87,7 @@ def next_step(
     )
     return (
         _equal_ends(state)
-        or _endpoint(state, workers)
+        or _endpoint(state, workers, pending)
         or _baseline_differs_from_itself(state)
         or _nothing_changes(state)
         or _size_unknown(state, workers)
@@ -95,7 +98,8 @@ def next_step(
 
 
 def _tells(seen: Observation) -> bool:
-    return seen.conclusion is not Conclusion.SKIP and math.isfinite(seen.value or 0.0)
+    """A pair that was measured; rates a million times apart are a broken clock."""
+    return seen.conclusion is not Conclusion.SKIP and abs(seen.value or 0.0) < BROKEN
 
 
 def useless(
@@ -125,8 +129,9 @@ class _State:
 
     @property
     def unusable(self) -> frozenset[int]:
-        tried = np.flatnonzero((self.line.skips > 0) & (self.count == 0))
-        return frozenset(int(position) for position in tried)
+        never = (self.line.skips > 0) & (self.count == 0)
+        silent = np.flatnonzero(never | hardly_ever(self.line.skips, self.count))
+        return frozenset(int(position) for position in silent)
 
     @property
     def over(self) -> bool:
@@ -152,17 +157,19 @@ def _equal_ends(state: _State) -> Step | None:
     )
 
 
-def _endpoint(state: _State, workers: int) -> Step | None:
+def _endpoint(state: _State, workers: int, pending: Sequence[str]) -> Step | None:
     line = state.line
     for end, claim in ((line.bad_end, "bad"), (line.good_end, "good")):
         if end in state.unusable and line.skips[end] >= NEIGHBOUR_PAIRS + 1:
             return Contradiction(
                 endpoint=line.name(end),
-                reason=f"the {claim} endpoint {line.name(end)} gave no throughput in {line.skips[end]} tries",
+                reason=f"the {claim} endpoint {line.name(end)} gave no throughput in {line.skips[end]} of "
+                f"{line.skips[end] + state.count[end]} tries",
                 posterior=state.posterior,
             )
     needs = ((line.bad_end, BAD_END_PAIRS), (line.good_end, GOOD_END_PAIRS))
-    due = [end for end, pairs in needs for _ in range(pairs - int(state.count[end]))]
+    under_way = line.positions(pending)
+    due = [end for end, pairs in needs for _ in range(pairs - int(state.count[end]) - under_way.count(end))]
     if not due:
         return None
     if state.over:
@@ -222,24 +229,25 @@ def _claim(state: _State, workers: int) -> Step | None:
         return None
     sides = (gap.newer, gap.older)
     due = [position for position in sides for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
-    if due and not state.over:
-        return state.probe(due[:workers], "both neighbours are confirmed before a claim")
+    if due:
+        return None if state.over else state.probe(due[:workers], "both neighbours are confirmed before a claim")
     steps = find_steps(line, state.pairs, min_effect=-math.log1p(-state.min_effect))
-    if steps.before(gap.newer) < state.problem.confidence:
+    sure = min(gap.mass, steps.inside(gap.older, gap.newer))
+    if sure < state.problem.confidence:
         thin = min((gap.older, gap.newer), key=lambda position: int(state.count[position]))
         reason = "a build between the ends may have a level of its own"
         return None if state.over else state.probe([thin] * workers, reason)
-    if doubt := drift_doubt(state.observations, shift=belief.interval()[1], sigma=belief.sigma):
+    size = size_of(line, state.pairs, belief, steps, older=gap.older, newer=gap.newer)
+    if doubt := drift_doubt(state.observations, shift=size.middle, sigma=size.sigma):
         return state.undecided(f"inconclusive: {doubt}")
-    other = another_step(line, steps, gap.newer)
-    notes = (*_notes(state, gap), *([other] if other else []))
+    other = another_step(line, steps, gap.older, gap.newer)
+    notes = (*_notes(state, gap, size), *([other] if other else []))
+    gap = replace(gap, mass=sure)
     return answer(line, gap, posterior=state.posterior, notes=notes, untested="gave no throughput")
 
 
-def _notes(state: _State, gap: Gap) -> tuple[str, ...]:
-    low, middle, high = state.belief.interval()
-    size = f"throughput changes by {percent(middle)} (95 %: {percent(low)} to {percent(high)})"
-    notes = [f"{size}; one pair is good to {100 * state.belief.sigma:.1f} %"]
+def _notes(state: _State, gap: Gap, size: Size) -> tuple[str, ...]:
+    notes = [str(size)]
     if gap.rising is not state.line.rising:
         notes.append("the order is reversed: the end claimed to be slow is the faster one")
     if stalls := stall_note(state.observations, state.problem.bad):
@@ -253,6 +261,8 @@ def _hidden_by_noise(state: _State) -> Exhausted | None:
     if not state.over and not undecided:
         return None
     values = state.pairs.at(state.line.bad_end)
+    if state.over and not undecided:
+        return state.undecided(f"inconclusive: {state.made} pairs were made, {state.problem.max_runs} allowed")
     return state.undecided(
         f"inconclusive after {state.made} pairs: the bad endpoint is at {percent(float(values.mean()))} in "
         f"{values.size} pairs, and one pair is good to {100 * state.belief.sigma:.1f} % only"

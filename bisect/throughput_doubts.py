@@ -7,6 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from .pace import percent
+from .speed_steps import ANOTHER_STEP
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +20,6 @@ FEWEST = 4
 """Pairs that must have been long enough to show drift before it is held against a claim."""
 STALLED = 0.05
 """Part of the time after warm-up, more than in the baseline, from which standing still is worth a line."""
-ANOTHER_STEP = 0.8
-"""Probability from which a second step is told beside the one that is claimed."""
 
 
 def drift_doubt(observations: Sequence[Observation], *, shift: float, sigma: float) -> str:
@@ -51,9 +50,9 @@ def stall_note(observations: Sequence[Observation], candidate: str) -> str:
     )
 
 
-def another_step(line: Lineup, steps: Steps, newer: int) -> str:
-    """Where else the rate probably changes, or ''. Mending the change before `newer` would leave that part of it."""
-    first, last, probability = steps.elsewhere(newer)
+def another_step(line: Lineup, steps: Steps, older: int, newer: int) -> str:
+    """Where else the rate probably changes, or ''. Mending the change in (older, newer] would leave that part."""
+    first, last, probability = steps.elsewhere(older, newer)
     if probability < ANOTHER_STEP:
         return ""
     where = f"between {line.name(first)} and {line.name(last)} ({100 * probability:.0f} %)"

@@ -1,7 +1,7 @@
 """The next step of a search, by enumeration where it is small and by coins where it is noisy."""
 
 from bisect.engine import next_step, useless
-from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
+from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
 from itertools import product
 
 import pytest
@@ -323,3 +323,16 @@ def test_runs_that_can_no_longer_tell_anything_may_be_cancelled():
 
     assert useless(problem(65), observations, ("c5", "c32", "c60")) == ("c5", "c60")
     assert useless(problem(65), settled, ("c5", "c32")) == ("c5", "c32")
+
+
+def test_an_end_that_answers_once_and_then_never_again_is_named():
+    """It was asked for its second answer for ever."""
+    asked = problem(8)
+    once = seen("c0:gg c7:b")
+    silent = [Observation(candidate="c7", conclusion=Conclusion.SKIP)]
+
+    assert next_step(asked, once + 19 * silent).candidate == "c7"
+    verdict = next_step(asked, once + 20 * silent)
+
+    assert isinstance(verdict, Contradiction)
+    assert "said something in only 1 runs and nothing in 20" in verdict.reason

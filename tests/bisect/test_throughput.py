@@ -199,6 +199,46 @@ def test_the_second_step_is_named_beside_the_first():
     assert verdict.first_bad == "c3"
     assert "more than one step: another one lies between c1 and c2 (100 %)" in verdict.notes[-1]
     assert not any("more than one step" in note for note in plain.notes)
+    assert verdict.notes[0].startswith("throughput changes by -4.2 % (95 %: -4.")
+    assert verdict.notes[0].endswith("one pair is good to 0.2 %")
+
+
+def test_the_size_of_a_fix_beside_another_one_has_its_sign():
+    """A gain would be told as a loss of the same size."""
+    three = "c4: 0.1 -0.2 c3: 0.3 -0.1 0.2 c2: -3.2 -2.8 -3.1 -3.0 c1: -7.1 -7.3 -6.8 -7.0 c0: -7.0 -7.2 -7.1 -6.9"
+    verdict = next_step(problem(5, good="c4", bad="c0"), _pairs(three))
+
+    assert (verdict.last_good, verdict.first_bad) == ("c2", "c1")
+    assert verdict.notes[0].startswith("throughput changes by -4.2 %")
+
+
+def test_a_budget_that_ends_before_both_neighbours_were_confirmed_claims_nothing():
+    """One pair a neighbour is what a first measurement is: see its rerun."""
+    pairs = _pairs("c3: -10.0 -10.01 c0: 0.0 0.01 c1: 0.0 c2: -10.0")
+
+    verdict = next_step(problem(4, max_runs=6), pairs)
+
+    assert isinstance(verdict, Exhausted)
+    assert "6 pairs were made, 6 allowed" in verdict.reason
+
+
+def test_a_build_that_hardly_ever_gives_a_throughput_is_left_alone():
+    """It gave one pair once: asking it for a second one went on for ever."""
+    stuck = "c0: 0.0 0.1 c4: -10.0 -10.1 -9.9 c1: 0.1 0.0 c3: -10.0 -10.1 c2: -10.0 "
+    end = "c0: 0.0 0.1 c4: -10.0 " + "x " * 20
+
+    assert next_step(problem(5), _pairs(stuck + "x " * 19)).candidate == "c2"
+    left = next_step(problem(5), _pairs(stuck + "x " * 20))
+    assert isinstance(left, Narrowed)
+    assert left.suspects == ("c2", "c3")
+    assert isinstance(next_step(problem(5), _pairs(end)), Contradiction)
+
+
+def test_a_pair_that_is_under_way_at_an_end_is_not_asked_for_again():
+    """Two workers would measure one end twice as often as the other."""
+    step = next_step(problem(5), _pairs("c4: -10.0 -10.1 c0: 0.1"), pending=("c0",))
+
+    assert step.reason != "endpoints are measured first; pairs of the good one are the A/A noise"
 
 
 @pytest.mark.parametrize("rising", [True, False])
@@ -231,7 +271,7 @@ def test_steps_are_the_sum_over_every_place_level_and_noise(rising):
     inside += PRIOR_TWO * sum(weight for places, weight in double.items() if {2, 3}.intersection(places)) / 6
     found = find_steps(line, pairs, min_effect=0.005)
 
-    assert found.before(3) == pytest.approx(inside / total, rel=1e-6)
+    assert found.inside(1, 3) == pytest.approx(inside / total, rel=1e-6)
 
 
 def test_a_build_in_doubt_is_not_run_over_and_over_beside_an_end_run_a_few_times():
