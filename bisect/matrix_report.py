@@ -85,7 +85,8 @@ def too_noisy(view: View) -> tuple[str, ...]:
     limit = view.rules.max_slowdown
     return tuple(
         f"the A/A noise of {' '.join(part for part in machine[:2] if part)} ({noise.band:.0%} between two runs of one "
-        f"cell) is larger than the allowed slowdown ({limit:.0%}): use an idle machine, or longer runs (--steps)"
+        f"cell) is larger than the allowed slowdown ({limit:.0%}): use an idle "
+        "machine, or longer runs (--steps among the `arguments` of the axes)"
         for machine, noise in view.noise
         if noise.band > 2 * limit
     )

@@ -36,14 +36,14 @@ class Plan:
     Attributes:
         num_candidates: builds between the endpoints, both included.
         cached: how many of them are built already.
-        builds: environments that will be built, at most about.
+        builds: environments that will be built, at most about; those that are there already not among them.
         download_bytes: to download for all of them; 0 when the index does not say.
-        disk_bytes: on disk at once, given the cap on kept environments; 0 when nothing says how large one is.
+        disk_bytes: what they add to the disk at once, given the cap on kept ones; 0 when nothing says how large one is.
         first_bytes: of that, what the two endpoints add to the disk.
         free_bytes: what the disk of the store has left.
         runs: (failure rate of the bad side, expected runs); one entry when a run settles a candidate.
         pairs: for throughput, (loss over the noise of one pair, expected pairs of runs); `runs` is empty then.
-        seconds: expected time for the first entry of `runs` or `pairs`.
+        seconds: expected time for each entry of `runs` or `pairs`.
         max_runs: the budget.
     """
 
@@ -56,7 +56,7 @@ class Plan:
     free_bytes: int
     runs: tuple[tuple[float, int], ...]
     pairs: tuple[tuple[float, int], ...]
-    seconds: float
+    seconds: tuple[float, ...]
     max_runs: int
 
     def as_json(self) -> dict[str, Any]:
@@ -73,7 +73,8 @@ class Plan:
             "free_bytes": self.free_bytes,
             "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
             "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
-            "seconds": round(self.seconds),
+            "seconds": round(self.seconds[0]),
+            "seconds_each": [round(each) for each in self.seconds],
             "max_runs": self.max_runs,
         }
 
@@ -83,7 +84,7 @@ class Plan:
             f"plan: {self.num_candidates} candidates ({self.cached} built already), about {self.builds} builds",
             f"      {self._sizes()}",
             f"      {self._runs()}; at most {self.max_runs}",
-            f"      about {self.seconds / 60:.0f} min",
+            f"      about {_or([f'{each / 60:.0f}' for each in self.seconds])} min",
         ]
         found += [f"      {line}" for line in no_room(self.disk_bytes, self.free_bytes)]
         worst = max(count for _, count in (*self.runs, *self.pairs))
@@ -104,10 +105,14 @@ class Plan:
 
     def _sizes(self) -> str:
         download = f"{self.download_bytes / 1e9:.1f} GB to download" if self.download_bytes else "download size unknown"
-        if self.builds <= self.cached:
-            download = "nothing to download"
+        if not self.builds:
+            return "nothing to build"
         disk = f"about {self.disk_bytes / 1e9:.1f} GB of disk at once" if self.disk_bytes else "disk size unknown"
         return f"{download}, {disk}"
+
+
+def _or(words: Sequence[str]) -> str:
+    return " or ".join(dict.fromkeys(words))
 
 
 def no_room(disk_bytes: int, free_bytes: int) -> list[str]:
@@ -131,25 +136,24 @@ def make_plan(
     """Estimate a search; the first two sizes are of one environment, 0 where unknown."""
     size = len(problem.candidates)
     halvings = ceil(log2(max(2, size - 1)))
-    builds = min(size, halvings + 2)
+    builds = max(0, min(size, halvings + 2) - len(problem.cached))
     runs = ((1.0, halvings + 2),) if certain else tuple((rate, expected_runs(size, rate)) for rate in RATES)
     pairs = tuple((ratio, expected_pairs(size, ratio)) for ratio in LOSSES) if throughput else ()
     if throughput:
         runs = ()
-    new = max(0, builds - len(problem.cached))
-    work = 2 * pairs[0][1] if pairs else runs[0][1]
-    seconds = new * (BUILD_S + download_bytes / BYTES_S) + work * run_s
+    building = builds * (BUILD_S + download_bytes / BYTES_S)
+    work = [2 * count for _, count in pairs] or [count for _, count in runs]
     return Plan(
         num_candidates=size,
         cached=len(problem.cached),
         builds=builds,
-        download_bytes=new * download_bytes,
+        download_bytes=builds * download_bytes,
         disk_bytes=min(builds, keep) * disk_bytes,
         first_bytes=sum(end not in problem.cached for end in (problem.good, problem.bad)) * disk_bytes,
         free_bytes=free_bytes,
         runs=runs,
         pairs=pairs,
-        seconds=seconds,
+        seconds=tuple(building + count * run_s for count in work),
         max_runs=problem.max_runs,
     )
 

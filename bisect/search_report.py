@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence  # noqa: TC003  (in a dataclass's
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
@@ -27,8 +28,7 @@ from .report_text import markdown, render
 from .state import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from .journal import Contents
     from .model import Step
@@ -76,15 +76,24 @@ def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
 
 
 def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, ...]) -> tuple[str, ...]:
-    """What ran in the two neighbours, from the record of a run of each."""
+    """What ran in the two neighbours, from the record of a run of each, with its files beside the evidence."""
     found = []
     for name in names:
         runs = [entry["run"] for entry in contents.of("observed") if entry["candidate"] == name and entry["run"]]
         for run in runs[:1]:
             record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
             found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
-            found.append(shlex.join(record["argv"]))
+            found.append(_again(record["argv"], directory / run))
     return tuple(found)
+
+
+def _again(argv: Sequence[str], run: Path) -> str:
+    """A recorded command line with the code that it ran then, and other files than those it wrote then."""
+    own, again = f"{run}/", f"{run}/again/"
+    told = shlex.join(f"{again}{word.removeprefix(own)}" if word.startswith(own) else word for word in argv)
+    told = f"cd {shlex.quote(str(run / 'staged'))} && {told}" if (run / "staged").is_dir() else told
+    gone = argv[0].startswith("/") and not Path(argv[0]).exists()
+    return f"{told}  # the environment was removed: run the search's command again for it" if gone else told
 
 
 def write_reports(report: Report, directory: Path) -> None:

@@ -69,6 +69,7 @@ def verdict(answer: TrainAnswer) -> str:
     """One sentence: what happened, in which thread, at which step, and whether the control passed."""
     run = answer.worst
     where = f"in {answer.environment} ({_torch(run)})" if _torch(run) else f"in {answer.environment}"
+    where += f" with workaround {_workaround(run)}" if _workaround(run) else ""
     where += ", amplified" if _amplified(answer) else ""
     if _is_ok(run):
         return f"ok: {_trained(run)} {where}; {_control(answer)}."
@@ -108,6 +109,7 @@ def as_json(answer: TrainAnswer) -> dict[str, object]:
         "sentence": verdict(answer),
         "environment": answer.environment,
         "torch": _torch(run),
+        "workaround": _workaround(run) or "none",
         "amplified": _amplified(answer),
         "failed": failed,
         "interval": [round(low, 4), round(high, 4)],
@@ -150,6 +152,12 @@ def _is_ok(run: JudgedRun) -> bool:
 
 def _torch(run: JudgedRun) -> str:
     return f"torch {run.result.environment.torch}" if run.result and run.result.environment else ""
+
+
+def _workaround(run: JudgedRun) -> str:
+    """The workaround that was applied; '' for none."""
+    name = run.result.workaround.name if run.result else ""
+    return "" if name == "none" else name
 
 
 def _trained(run: JudgedRun) -> str:

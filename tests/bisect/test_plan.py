@@ -37,8 +37,20 @@ def test_the_plan_for_throughput_counts_pairs():
     (line,) = (line for line in found.lines() if "pairs of runs" in line)
     assert "if a loss is 1 times the noise of one; at most" in line
     assert "fails in" not in line
-    assert found.seconds > 2 * 50.0 * found.pairs[0][1]
+    assert all(each > 2 * 50.0 * count for each, (_, count) in zip(found.seconds, found.pairs, strict=True))
     assert found.as_json()["runs"] == []
+
+
+def test_the_time_is_told_for_each_failure_rate():
+    """`about 7 min` is that of a build that always fails; a rare race takes an hour."""
+    found = plan()
+    (line,) = (line for line in found.lines() if line.endswith(" min"))
+
+    assert len(found.seconds) == len(found.runs) == 3
+    assert line.count(" or ") == 2
+    assert found.as_json()["seconds_each"][2] - found.as_json()["seconds_each"][0] == pytest.approx(
+        50.0 * (found.runs[2][1] - found.runs[0][1]), abs=1
+    )
 
 
 def test_a_certain_probe_needs_its_endpoints_and_a_halving():
@@ -91,7 +103,8 @@ def test_what_is_cached_is_neither_downloaded_nor_waited_for():
 
     assert warm.download_bytes == 0
     assert warm.first_bytes == 0
-    assert any("nothing to download" in line for line in warm.lines())
+    assert warm.builds == 0
+    assert any("nothing to build" in line for line in warm.lines())
     assert warm.seconds < cold.seconds
 
 

@@ -9,8 +9,10 @@ from bisect.cli import split_rest
 from bisect.commands import train as command
 from bisect.launch import LocalLauncher
 from bisect.model import Outcome, OutcomeName
+from bisect.result import WorkaroundRecord
 from bisect.result_file import parse_train
 from bisect.train_report import JudgedRun, TrainAnswer, as_json, count_line, duration, render, verdict
+from dataclasses import replace
 
 import pytest
 
@@ -54,6 +56,17 @@ def test_the_verdict_names_thread_step_and_control():
         "fx_flag_race: thread drafter-1 failed at step 2 in its forward, the FX tracing flag was set "
         "in cu130 (torch 2.11.0+cu130); the 1-thread control passed."
     )
+
+
+def test_an_ok_under_a_workaround_says_so():
+    """`ok in cu130` of runs that the lock protected would put the bare build on a cluster."""
+    locked = replace(RACED, workaround=WorkaroundRecord(name="lock"))
+    report = answer(judged(result=locked))
+
+    assert "in cu130 (torch 2.11.0+cu130) with workaround lock" in verdict(report)
+    assert as_json(report)["workaround"] == "lock"
+    assert "workaround" not in verdict(answer(judged()))
+    assert as_json(answer(judged()))["workaround"] == "none"
 
 
 def test_a_control_that_fails_too_is_said():
