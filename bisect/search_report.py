@@ -83,11 +83,11 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
         for run in runs[:1]:
             record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
             found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
-            found.append(_again(record["argv"], directory / run))
+            found.append(again(record["argv"], directory / run))
     return tuple(found)
 
 
-def _again(argv: Sequence[str], run: Path) -> str:
+def again(argv: Sequence[str], run: Path) -> str:
     """A recorded command line with the code that it ran then, and other files than those it wrote then."""
     own, again = f"{run}/", f"{run}/again/"
     told = shlex.join(f"{again}{word.removeprefix(own)}" if word.startswith(own) else word for word in argv)
