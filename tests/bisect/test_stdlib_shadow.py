@@ -69,3 +69,16 @@ def test_a_reader_that_has_enough_is_no_bug(argv):
 
     assert finished.stderr == ""
     assert finished.returncode in (0, 141)
+
+
+@pytest.mark.parametrize("command", [["bisect", "hazards", "cu130"], ["envs", "list"]])
+def test_a_python_without_the_libraries_is_told_in_one_line(command):
+    """`python -m bisect`, as the reports write it, with the system's Python ended in a traceback: a bug, it seems."""
+    script = "import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p]; import runpy; "
+    script += f"sys.argv = {command}; runpy.run_module('{command[0]}', run_name='__main__', alter_sys=True)"
+
+    finished = _python("-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {script}")
+
+    assert finished.returncode == 6, finished.stderr
+    assert "which this project needs" in finished.stderr
+    assert "Traceback" not in finished.stderr
