@@ -55,6 +55,15 @@ class Side:
     unreproducible: tuple[Unreproducible, ...] = ()
 
 
+class NotBuiltError(UsageError):
+    """What a history leaves is known once it is built, and a dry run builds nothing."""
+
+    def __init__(self, definition: Definition) -> None:
+        name = definition.name
+        super().__init__(f"what {name} holds is known once it is built", hint=f"python -m envs build {name}")
+        self.definition = definition
+
+
 def read_side(
     text: str, settings: Settings, *, base: Definition, say: Callable[[str], None], may_build: bool = True
 ) -> Side:
@@ -70,10 +79,7 @@ def read_side(
     if not definition.history:
         return _from_lock(definition, settings)
     if not may_build and not build.is_built(definition, settings):
-        raise UsageError(
-            f"what {text} holds is known once it is built, and a dry run builds nothing",
-            hint=f"python -m envs build {text}",
-        )
+        raise NotBuiltError(definition)
     return _from_history(definition, settings, say)
 
 

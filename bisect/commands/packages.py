@@ -13,7 +13,6 @@ from typing import IO, TYPE_CHECKING, Any
 from envs import settings, spec
 from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
-from envs.machine import free_bytes
 from envs.snapshot import compile_variables
 
 from .. import packages_json
@@ -25,10 +24,10 @@ from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
 from ..packages_differences import families, items, needs
 from ..packages_outcome import report_of
-from ..packages_pair import level, sizes
+from ..packages_pair import level
+from ..packages_plan import dry_run, to_build_first
 from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
-from ..packages_sides import Mixer, read_side, requirements_in
-from ..plan import no_room
+from ..packages_sides import Mixer, NotBuiltError, read_side, requirements_in
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..surroundings import refuse_missing
@@ -83,9 +82,12 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     def say(line: str) -> None:
         print(line, file=stderr, flush=True)
 
-    sides = level(*_sides(args, here, say))
+    try:
+        sides = level(*_sides(args, here, say))
+    except NotBuiltError as unbuilt:
+        return to_build_first(unbuilt, here, as_json=args.json, stdout=stdout)
     if args.dry_run:
-        return _dry_run(args, sides, here, keep=request.keep, stdout=stdout)
+        return dry_run(sides, here, keep=request.keep, as_json=args.json, stdout=stdout)
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     journal = _journal(directory, args, request)
     try:
@@ -140,38 +142,6 @@ def _dumped(name: str | None) -> Mapping[str, str]:
         return {}
     pairs = (line.partition("=") for line in _text(name).splitlines() if "=" in line)
     return compile_variables({key.removeprefix("export ").strip(): value.strip("'\"") for key, _, value in pairs})
-
-
-def _dry_run(args: argparse.Namespace, sides: Sides, here: settings.Settings, *, keep: int, stdout: IO[str]) -> int:
-    """The differences and what a search over them would take; nothing is built."""
-    good, bad = sides.both
-    found = items(good.facts, bad.facts)
-    builds = min(2 ** len(found), len(found).bit_length() + 4) if found else 0
-    lists = sides.unreproducible
-    needs, free = sizes(sides, here), free_bytes(here.store)
-    disk = min(builds, keep) * needs.environment_bytes
-    download = needs.download_bytes if builds else 0
-    if args.json:
-        rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
-        gone = [{"side": name, "name": item.name, "reason": item.reason} for name, item in lists]
-        told = {"schema": reports.SCHEMA, "kind": KIND, "differences": rows, "unreproducible": gone}
-        needed = {"environments": builds, "download_bytes": download, "disk_bytes": disk, "free_bytes": free}
-        print(json.dumps({**told, "warnings": sides.warnings, **needed}), file=stdout)
-        return 0
-    if found:
-        print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
-        room = f"at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk at once"
-        print(f"  {room if disk else 'sizes unknown: the index does not tell them'}", file=stdout)
-    else:
-        print(f"no difference between {good.name} and {bad.name} that could be applied: nothing to search", file=stdout)
-    for line in [
-        *no_room(disk, free),
-        *reports.item_lines(found, shown=len(found)),
-        *sides.warnings,
-        *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in lists),
-    ]:
-        print(f"  {line}", file=stdout)
-    return 0
 
 
 def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journal:
