@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from .matrix import Cell, Rules
     from .matrix_compare import Change
     from .matrix_state import Machine, View
+    from .matrix_throughput import Noise
 
+FEWEST_DEGREES = 3.0
+"""Degrees of freedom below which a large noise is the want of runs, not the machine."""
 
 CRASHING = frozenset(
     {
@@ -83,12 +86,19 @@ class Report:
 def too_noisy(view: View) -> tuple[str, ...]:
     """Machines whose runs differ among themselves by more than the slowdown that is asked about."""
     limit = view.rules.max_slowdown
-    return tuple(
-        f"the A/A noise of {' '.join(part for part in machine[:2] if part)} ({noise.band:.0%} between two runs of one "
-        f"cell) is larger than the allowed slowdown ({limit:.0%}): use an idle "
-        "machine, or longer runs (--steps among the `arguments` of the axes)"
-        for machine, noise in view.noise
-        if noise.band > 2 * limit
+    return tuple(_noise_line(machine, noise, limit) for machine, noise in view.noise if noise.band > 2 * limit)
+
+
+def _noise_line(machine: Machine, noise: Noise, limit: float) -> str:
+    where = " ".join(part for part in machine[:2] if part)
+    if noise.degrees < FEWEST_DEGREES:
+        return (
+            f"the A/A noise of {where} is known from {noise.baseline_runs} runs of the baseline only: two runs of one "
+            f"cell may differ by up to {noise.band:.0%}, more than the allowed slowdown ({limit:.0%}); go on for more"
+        )
+    return (
+        f"the A/A noise of {where} (up to {noise.band:.0%} between two runs of one cell) is larger than the allowed "
+        f"slowdown ({limit:.0%}): use an idle machine, or longer runs (--steps among the `arguments` of the axes)"
     )
 
 
