@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PLAIN_EVERY_S = 10.0
+COUNTED = "drafter"
+"""Threads of this name make the steps that were asked for; the others feed them."""
 
 
 class Lines:
@@ -23,14 +25,15 @@ class Lines:
 
     def __call__(self, entry: Mapping[str, object]) -> None:
         phase = str(entry.get("phase", ""))
-        if entry.get("thread"):
+        if str(entry.get("thread", "")).startswith(COUNTED):
             self._steps[str(entry["thread"])] = int(str(entry.get("step", 0)))
         now = time.monotonic()
         if phase not in self._phases or now - self._said_at >= PLAIN_EVERY_S:
             self._phases.add(phase)
             self._said_at = now
-            steps = ", ".join(f"{name} {step}/{entry.get('steps', '?')}" for name, step in sorted(self._steps.items()))
-            print(f"{self._label}: {phase}{'; steps ' + steps if steps else ''}", file=self._stream, flush=True)
+            each = (f"{name} {step}/{entry.get('steps', '?')}" for name, step in sorted(self._steps.items()))
+            steps = f"; steps {', '.join(each)}" if self._steps and phase != "completed" else ""
+            print(f"{self._label}: {phase}{steps}", file=self._stream, flush=True)
 
     def close(self) -> None:
         """Nothing is left open."""
@@ -45,7 +48,7 @@ class Bar:
 
     def __call__(self, entry: Mapping[str, object]) -> None:
         self._bar.set_postfix_str(str(entry.get("phase", "")), refresh=False)
-        if entry.get("thread") and entry.get("steps"):
+        if str(entry.get("thread", "")).startswith(COUNTED) and entry.get("steps"):
             self._totals[str(entry["thread"])] = (int(str(entry.get("step", 0))), int(str(entry["steps"])))
         self._bar.n = sum(done for done, _ in self._totals.values())
         self._bar.total = sum(total for _, total in self._totals.values()) or None
