@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tabulate import tabulate
 
 from .explain import explain
-from .intervals import clopper_pearson
+from .intervals import allowed_rate, clopper_pearson
 from .model import OutcomeName
 
 if TYPE_CHECKING:
@@ -201,13 +201,16 @@ def _control(answer: TrainAnswer) -> str:
 
 
 def _counts(answer: TrainAnswer) -> list[str]:
-    """`fx_flag_race in 4/12 runs, 95 %: 10-65 %`, one line per outcome; nothing for a single run."""
+    """`fx_flag_race in 4/12 runs, 95 %: 10-65 %`, one line per failure; of none, the rate that the runs still allow."""
     if len(answer.runs) == 1:
         return []
     outcomes = [str(run.classification.outcome) for run in answer.runs]
     label = ", amplified: no rate of real training" if _amplified(answer) else ""
-    counts = {name: count_line(outcomes.count(name), len(outcomes)) for name in dict.fromkeys(outcomes)}
-    return [f"  {name} in {count}{label}" for name, count in counts.items()]
+    failures = dict.fromkeys(str(run.classification.outcome) for run in answer.runs if not _is_ok(run))
+    if not failures:
+        allowed = allowed_rate(0, len(outcomes))
+        return [f"  failed in 0/{len(outcomes)} runs: up to {allowed * 100:.0f} % of runs may still fail (95 %){label}"]
+    return [f"  {name} in {count_line(outcomes.count(name), len(outcomes))}{label}" for name in failures]
 
 
 def count_line(count: int, runs: int) -> str:

@@ -69,6 +69,14 @@ def test_an_ok_under_a_workaround_says_so():
     assert as_json(answer(judged()))["workaround"] == "none"
 
 
+def test_runs_that_all_passed_say_what_they_still_allow():
+    """`ok in 3/3 runs: 29-100 %` is a rate of success, where every other count is one of failures."""
+    text = render(answer(*(judged() for _ in range(3)), control=judged(threads=1)))
+
+    assert "failed in 0/3 runs: up to 63 % of runs may still fail (95 %)" in text
+    assert "ok in 3/3" not in text
+
+
 def test_a_control_that_fails_too_is_said():
     """Without a clean control the word race would be a guess."""
     text = verdict(answer(judged("nested_fx"), control=judged("nested_fx", threads=1, completed=False)))
