@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .causes import root_first
+from .clean import is_installation, verdict_without_failure
 from .conclusion import RACES, conclude
 from .endings import compile_switch, disabled_check, exit_finding
 from .imports import import_advice
@@ -238,7 +239,8 @@ def _presentable(text: str) -> str:
 
 def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
     threads = _num_threads(evidence, facts)
-    name, proof = _verdict_without_failure(evidence, lines, facts, threads)
+    verdict = verdict_without_failure(evidence, lines, facts, threads=threads, returncode=_returncode(evidence, facts))
+    name, proof, advice = verdict.name, verdict.proof, verdict.advice
     asked = evidence.expected_torch
     if name in _HEALTHY and asked and not named_builds(lines, facts, evidence.result):
         name = OutcomeName.UNKNOWN
@@ -248,8 +250,9 @@ def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line]
         outcome=Outcome(name=name),
         evidence=(proof, *(_shown(finding) for finding in remarks[:4]), *_last_words(name, lines)),
         secondary=secondary,
-        advice=ADVICE[name],
+        advice=advice or ADVICE[name],
         num_threads=threads,
+        conclusion=Conclusion.SKIP if is_installation(evidence, facts) else None,
     )
 
 
@@ -259,40 +262,3 @@ def _last_words(name: OutcomeName, lines: Sequence[Line]) -> tuple[str, ...]:
         return ()
     spoken = [line for line in lines if line.text.strip("\ufffd ")][-3:]
     return tuple(f"line {line.number}: {_presentable(line.text)}" for line in spoken)
-
-
-def _verdict_without_failure(  # noqa: PLR0911  (one line a case, in order)
-    evidence: Evidence, lines: Sequence[Line], facts: LogFacts, threads: int | None
-) -> tuple[OutcomeName, str]:
-    returncode = _returncode(evidence, facts)
-    result = evidence.result
-    if isinstance(result, HazardsResult):
-        return _hazards_verdict(result)
-    if evidence.damage:
-        return OutcomeName.UNKNOWN, f"the result file cannot be used: {evidence.damage}"
-    if returncode not in (None, 0):
-        return OutcomeName.UNKNOWN, f"exit code {returncode}, and no line that the table of signatures knows"
-    if isinstance(result, TrainResult):
-        if not result.finished or not all(thread.completed for thread in result.drafters):
-            return (
-                OutcomeName.UNKNOWN,
-                f"the result file was not finished (phase {result.phase!r}) and names no failure",
-            )
-    elif not any(line.text.strip() for line in lines):
-        return OutcomeName.UNKNOWN, "the file is empty"
-    elif not facts.readable:
-        return OutcomeName.UNKNOWN, "the file is not text"
-    elif returncode is None and not facts.finished:
-        return OutcomeName.UNKNOWN, f"{facts.steps} steps and no failure, but neither an exit code nor a last word"
-    shown = f"{facts.steps} steps reported" if facts.steps else "it came to its end"
-    if threads == 1:
-        return OutcomeName.TOO_FEW_THREADS, f"{shown} with 1 worker thread, and no failure; a race cannot show with one"
-    return OutcomeName.OK, f"{shown}, and no line that the table of signatures knows as a failure"
-
-
-def _hazards_verdict(result: HazardsResult) -> tuple[OutcomeName, str]:
-    answers = [hazard.answer.value for hazard in result.hazards]
-    counted = ", ".join(f"{answers.count(answer)} {answer}" for answer in dict.fromkeys(answers))
-    if not result.finished or "could-not-test" in answers or not answers:
-        return OutcomeName.UNKNOWN, f"hazard probes: {counted or 'none ran'}"
-    return OutcomeName.OK, f"hazard probes: {counted}"

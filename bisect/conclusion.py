@@ -15,6 +15,15 @@ RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 """Whatever such a run showed, another build or somebody else's packages may have shown it."""
 
+INSTALLING = frozenset(
+    {
+        OutcomeName.DOWNLOAD_FAILED, OutcomeName.BUILD_FAILED, OutcomeName.NOT_PUBLISHED, OutcomeName.DISK_FULL,
+        OutcomeName.RESOLUTION_CONFLICT, OutcomeName.TOOL_TOO_OLD, OutcomeName.INCONSISTENT_ENV,
+        OutcomeName.WRONG_BUILD,
+    }
+)  # fmt: skip
+"""Failures that the log of an installation alone can show."""
+
 
 def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
     """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
@@ -26,6 +35,8 @@ def conclude(classification: Classification, hunted: Outcome | None = None) -> C
     if _was_seen(classification, hunted):
         return Conclusion.BAD
     races = hunted is None or hunted.name in RACES
+    if name is OutcomeName.OK and classification.conclusion is not None and not _shows_in_installing(hunted):
+        return classification.conclusion
     if name is OutcomeName.OK:
         return Conclusion.SKIP if races and (classification.num_threads or 0) < 2 else Conclusion.GOOD
     if name is OutcomeName.TOO_FEW_THREADS and not races:
@@ -33,6 +44,10 @@ def conclude(classification: Classification, hunted: Outcome | None = None) -> C
     if name in RACES and races and "went_on" in classification.flags:
         return Conclusion.GOOD
     return classification.conclusion or WITHOUT_THE_FAILURE.get(name, Conclusion.SKIP)
+
+
+def _shows_in_installing(hunted: Outcome | None) -> bool:
+    return hunted is not None and hunted.name in INSTALLING
 
 
 def conclude_hazard(answer: Answer | None) -> Conclusion:

@@ -24,6 +24,8 @@ _SURVIVABLE = frozenset(
 
 _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 """Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
+OPEN_QUESTIONS = frozenset({"worker_died", "told_or_happened"})
+"""Kinds of `unknown` that forbid a clean verdict and explain nothing: they count only where nothing else is found."""
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
 _OUT_OF_TIME = "It was still making steps when its time was over: give it more time, or fewer steps."
@@ -84,8 +86,12 @@ class Circumstances:
 def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
     """Every finding in its final form; those that mean nothing are gone."""
     recomputed = _only_in_recomputation(findings, circumstances)
-    settled = (_settle_one(finding, circumstances, recomputed=recomputed) for finding in findings)
-    return tuple(finding for finding in settled if finding is not None)
+    answers = (finding for finding in findings if finding.detail not in OPEN_QUESTIONS)
+    settled = (_settle_one(finding, circumstances, recomputed=recomputed) for finding in answers)
+    kept = tuple(finding for finding in settled if finding is not None)
+    if any(finding.role is not Role.REMARK for finding in kept):
+        return kept
+    return (*kept, *(finding for finding in findings if finding.detail in OPEN_QUESTIONS))
 
 
 def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding | None:
@@ -96,6 +102,8 @@ def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: b
             return None
         case OutcomeName.NOTHING_COMPILED:
             return None if circumstances.compiled else finding
+        case OutcomeName.COMPILE_DISABLED if circumstances.compiled and finding.detail == "said_disabled":
+            settled = replace(finding, role=Role.REMARK)
         case OutcomeName.FX_FLAG_RACE:
             settled = _settle_fx(finding, circumstances, recomputed=recomputed)
         case OutcomeName.OTHER_THREAD_RACE:

@@ -8,6 +8,8 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .steps import TROUBLE, is_last_of_all, num_different, says_finished, says_installed, says_worked, step_in
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -22,19 +24,6 @@ _OTHER_THREADS = re.compile(
     r"OMP|MKL|intra|inter-?op|interop|openmp|blas|dataloader|loader|cpu threads|numexpr|waiting", re.IGNORECASE
 )
 _LABELS = re.compile(r"\b(drafter-\d+|Thread-\d+|replica \d+)\b", re.IGNORECASE)
-_STEP = re.compile(
-    r"\b(?:global_)?(?:step|iter(?:ation)?|batch|it)s?\b['\"]?\s*[:=#]?\s*(\d+)(?:\s*(?:/|of)\s*(\d+))?|\b(\d+)/(\d+) \[\d+:\d\d|['\"]loss['\"]\s*:\s*[\d.]+",
-    re.IGNORECASE,
-)
-_TROUBLE = re.compile(r"error|exception|fail|warn|traceback|timeout|killed", re.IGNORECASE)
-_FINISHED = re.compile(
-    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)|100%\|",
-    re.IGNORECASE,
-)
-_UNFINISHED = re.compile(
-    r"\b(?:not|never|before|to|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
-    re.IGNORECASE,
-)
 _RETURNCODE = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|\brc|returncode|return code|finished with exit code)['\"]?\s*[:= ]\s*(-?\d{1,3})\b",
     re.IGNORECASE,
@@ -49,6 +38,8 @@ _CUDA = re.compile(r"(?:torch\.version\.cuda['\"]?\)?|CUDA used to build PyTorch
 _VARIABLE = re.compile(
     r"(?:^(?:export |env |\+ |\$ |declare -x )*|[{,]\s*)['\"]?([A-Z][A-Z0-9_]{3,})['\"]?(?:=|['\"]?: )['\"]?([\w./:+-]*)['\"]?"
 )
+_ASSIGNMENTS = re.compile(r"(?:export |env |[+$] )*((?:[A-Z][A-Z0-9_]{2,}=[\w./:,+-]*\s+){2,})")
+_ASSIGNMENT = re.compile(r"(\w+)=(\S*)")
 _COMPILED = re.compile(
     r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|num_compiles)\b['\"]?\s*[:=]?\s*[1-9]\d*\b(?!\.)",
     re.IGNORECASE,
@@ -70,9 +61,11 @@ class LogFacts:
     Attributes:
         num_threads: worker threads the log states; None where it does not.
         labels: names of threads that spoke or died in it.
-        steps: lines that report a step of training.
+        steps: lines that report a step of training, and `different_steps` how many different ones they tell.
         last_step: position of the last of them, and `last_step_text` what it says.
-        finished: whether the end of the log says that the work was done.
+        finished: whether the end of the log says that something was done.
+        worked: whether it says so of the training.
+        installed: whether the end of the log is an installer's last word.
         returncode: the exit code the log itself reports, if it does.
         torch: versions of torch printed, with their positions.
         cuda: the CUDA version torch says it was built for.
@@ -87,9 +80,12 @@ class LogFacts:
     num_threads: int | None = None
     labels: frozenset[str] = frozenset()
     steps: int = 0
+    different_steps: int = 0
     last_step: int = 0
     last_step_text: str = ""
     finished: bool = False
+    worked: bool = False
+    installed: bool = False
     returncode: int | None = None
     torch: tuple[tuple[int, str], ...] = ()
     cuda: str = ""
@@ -102,20 +98,24 @@ class LogFacts:
 
 def read_facts(lines: Sequence[Line]) -> LogFacts:
     """Read them all in one pass over each pattern."""
-    steps = [(line.number, match) for line in lines if (match := _progress(line.text))]
+    steps = [(line.number, match) for line in lines if (match := step_in(line.text))]
+    all_made = is_last_of_all(steps[-1][1] if steps else None)
     return LogFacts(
         num_threads=_num_threads(lines),
         labels=frozenset(
             label.lower() for line in lines for label in (*_LABELS.findall(line.text), line.label) if label
         ),
         steps=len(steps),
+        different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,
         last_step_text=steps[-1][1].string if steps else "",
-        finished=_is_finished(lines, last=steps[-1][1] if steps else None),
+        finished=all_made or says_finished(lines),
+        worked=all_made or says_worked(lines, steps=len(steps)),
+        installed=says_installed(lines),
         returncode=_returncode(lines),
         torch=tuple((line.number, version) for line in lines if (version := _torch_version(line.text))),
         cuda=next((match[1] for line in lines if (match := _CUDA.search(line.text))), ""),
-        variables=tuple(pair for line in lines if "_" in line.text for pair in _VARIABLE.findall(line.text)),
+        variables=tuple(pair for line in lines if "_" in line.text for pair in _variables(line.text)),
         compiled=any("compile" in line.text.lower() and _COMPILED.search(line.text) for line in lines),
         retries=tuple(line.number for line in lines if _RETRY.search(line.text)),
         readable=_is_readable(lines),
@@ -123,15 +123,18 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
     )
 
 
-def _progress(text: str) -> re.Match[str] | None:
-    return None if _TROUBLE.search(text) else _STEP.search(text)
+def _variables(text: str) -> list[tuple[str, str]]:
+    """Variables shown as set; several before one command as well."""
+    before_command = _ASSIGNMENTS.match(text)
+    first = _ASSIGNMENT.findall(before_command[1]) if before_command else []
+    return [*first, *_VARIABLE.findall(text)]
 
 
 def _num_threads(lines: Sequence[Line]) -> int | None:
     for line in lines:
         if "thread" in line.text.lower() or "num_drafters" in line.text:
             match = _NUM_THREADS.search(line.text)
-            if match is not None and not _OTHER_THREADS.search(line.text) and not _TROUBLE.search(line.text):
+            if match is not None and not _OTHER_THREADS.search(line.text) and not TROUBLE.search(line.text):
                 return int(match[1] or match[2])
     return None
 
@@ -145,17 +148,6 @@ def _was_moving(lines: Sequence[Line], steps: Sequence[int]) -> bool | None:
         return None
     gap = median(later - earlier for earlier, later in pairwise(times))
     return 0 <= max(ends) - times[-1] <= max(_SHORT_SILENCE_S, 5 * gap)
-
-
-def _is_finished(lines: Sequence[Line], *, last: re.Match[str] | None) -> bool:
-    if last is not None:
-        done, total = (last[1], last[2]) if last[1] else (last[3], last[4])
-        if total and int(done) >= int(total):
-            return True
-    return any(
-        _FINISHED.search(line.text) and not _UNFINISHED.search(line.text) and not _TROUBLE.search(line.text)
-        for line in lines[-8:]
-    )
 
 
 def _returncode(lines: Sequence[Line]) -> int | None:

@@ -13,7 +13,7 @@ from ..model import Outcome, OutcomeName
 from ..signatures import Role, Signature, first_match
 from .losses import LossReader
 from .passages import quoted_lines
-from .quoting import is_spoken_about
+from .quoting import Speech, speech
 from .text import OVERLAP
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
         if finding is not None:
             if not _is_again(finding, found, line):
                 found.append(finding)
-        elif block is not None and first_match(line.text) is None:
+        elif block is not None and _is_nameless(line.text):
             found.append(_unknown_exception(line, block))
         elif losses.read(line.text):
             found.append(_not_a_number(line))
@@ -168,15 +168,27 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
     if match is None:
         return None
     signature, (start, end), names = match
-    if in_source and not signature.in_source:
+    if (in_source and not signature.in_source) or (block is not None and signature.role is Role.GENERIC):
         return None
-    if not signature.in_source and is_spoken_about(line.text, start, end):
+    told = Speech.REPORTED if signature.in_source else speech(line.text, start, end)
+    if told is Speech.SPOKEN_ABOUT or _is_vetoed(signature, line, following):
         return None
-    if signature.outcome.name in _NEVER_AT_INFO and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
-        return None
-    if signature.unless_after is not None and any(signature.unless_after.search(after.text) for after in following):
-        return None
+    if told is Speech.OPEN:
+        return _open_question(line, _around(line.text, start))
     return _finding(line, signature, _around(line.text, start), names, block)
+
+
+def _is_vetoed(signature: Signature, line: Line, following: Sequence[Line]) -> bool:
+    never = signature.outcome.name in _NEVER_AT_INFO or signature.role is Role.GENERIC
+    if never and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
+        return True
+    veto = signature.unless_after
+    return veto is not None and any(veto.search(after.text) for after in following)
+
+
+def _is_nameless(head: str) -> bool:
+    match = first_match(head)
+    return match is None or match[0].role is Role.GENERIC
 
 
 def _is_again(finding: Finding, found: Sequence[Finding], line: Line) -> bool:
@@ -204,6 +216,19 @@ def _finding(line: Line, signature: Signature, text: str, names: dict[str, str],
         thread=block.thread if block else "",
         names=tuple(names.items()),
         frames=block.frames if block else (),
+    )
+
+
+def _open_question(line: Line, text: str) -> Finding:
+    """A line that quotes a failure, where nothing says whether it happened in this run: no vote for either side."""
+    return Finding(
+        outcome=Outcome(name=OutcomeName.UNKNOWN),
+        role=Role.GENERIC,
+        position=line.number,
+        line=line.number,
+        text=text,
+        detail="told_or_happened",
+        advice="The line names a failure in quotation marks: look whether it happened in this run or is only spoken about.",
     )
 
 

@@ -108,13 +108,18 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
     kept: list[Line] = []
     tail: deque[tuple[int, str]] = deque(maxlen=TAIL_LINES)
     shapes: Counter[str] = Counter()
+    pieces: Counter[int] = Counter()
     characters = 0
     for number, raw, whole in _raw_lines(chunks):
         characters += len(raw)
         if characters > WHOLE_CHARACTERS or number > WHOLE_LINES:
             if whole:
                 tail.append((number, raw))
-            if not (_is_new(raw, shapes=shapes, num_kept=len(kept)) if whole else _alarms(raw, num_kept=len(kept))):
+            if not (
+                _is_new(raw, shapes=shapes, num_kept=len(kept))
+                if whole
+                else _is_new_piece(raw, pieces=pieces, num_kept=len(kept))
+            ):
                 continue
         kept.extend(_lines(number, raw))
     last = kept[-1].number if kept else 0
@@ -135,6 +140,15 @@ def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:
     if len(shapes) > MAX_LINES:
         shapes.clear()
     return num_kept < MAX_LINES * 3 // 4 or _alarms(raw, num_kept=0)
+
+
+def _is_new_piece(raw: str, *, pieces: Counter[int], num_kept: int) -> bool:
+    """Whether a piece of a long line holds a word of trouble and is not one text repeated over megabytes."""
+    if not _alarms(raw, num_kept=num_kept):
+        return False
+    shape = hash(raw.translate(_NO_DIGITS))
+    pieces[shape] += 1
+    return pieces[shape] <= SHAPE_REPEATS
 
 
 def _alarms(raw: str, *, num_kept: int) -> bool:

@@ -7,7 +7,7 @@ import functools
 from .device import CUDA, DRIVER, HARDWARE, MEMORY
 from .install import INSTALL
 from .libraries import LIBRARIES
-from .process import ENDINGS, HANGS, NUMBERS
+from .process import DEATHS, ENDINGS, HANGS, NUMBERS
 from .races import COMPILER, RACES
 from .rule import NO_DIGITS, Role, Signature
 
@@ -26,6 +26,7 @@ TABLE: tuple[Signature, ...] = (
     *HANGS,
     *ENDINGS,
     *NUMBERS,
+    *DEATHS,
 )
 
 

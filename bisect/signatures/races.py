@@ -178,6 +178,26 @@ COMPILER = (
         advice="The check that raises is switched off by this setting: run without it to see whether the race is there.",
     ),
     rule(
+        "compile_disabled",
+        r"(?:torch\.?_?compile\w*|\bdynamo|torchdynamo|inductor(?: compilation)?|\bcompilation|\bcompiler)(?:\(\))? (?:(?:is|was|has been|will be|got) )?"
+        r"(?:globally |explicitly |completely )?(?:disabled|turned off|switched off)\b(?! (?:code|cache|cudagraph))"
+        r"|\b(?:disabling|turning off|switching off) (?:torch\.compile|(?:torch)?dynamo|compilation)\b"
+        r"|(?:environ\[['\"])?\b(?:TORCHDYNAMO_DISABLE|TORCH_COMPILE_DISABLE)['\"\]]*\s?[=:]\s?['\"]?(?:1|true)\b"
+        r"|dynamo\.config\.disable\s*=\s*True|\bstance\b\W{1,4}force_eager|set_stance\(['\"]force_eager",
+        "disabled|turned off|switched off|disabling|turning off|switching off|dynamo_disable|compile_disable|config.disable|force_eager",
+        source="torch/_dynamo/eval_frame.py (a switch of its own says so, the two variables are silent); vllm-project/vllm",
+        example="Dynamo disabled by Justknob: enable_compiler_set_eval_frame, skipping set_eval_frame",
+        role=Role.NOTICE,
+        detail="said_disabled",
+        unless=r"(?:disabled|turned off|switched off)['\"]?\s*[:=]\s*(?:false|no|0|none)\b"
+        r"|\b(?:set|setting|export|try|use|using|pass|add|with|by|via|unless|if|when|whether|unset) (?:the )?(?:variable |environment variable )?"
+        r"[\w.]*(?:TORCHDYNAMO_DISABLE|TORCH_COMPILE_DISABLE|config\.disable|set_stance)"
+        r"|\b(?:if|when|whether|unless|until|while|never|not|without)\b.{0,20}(?:compile\w*|dynamo|compilation|compiler)(?:\(\))? (?:(?:is|was|be|been) )?disabled"
+        r"|disabl(?:ed|ing) (?:torch\.compile )?(?:only |just )?(?:for|in|during|on) (?:the )?(?:\w+ )?(?:eval\w*|valid\w*|infer\w*|generat\w*|sampl\w*"
+        r"|tokenizer|optimi[sz]er|loss|vae|vision\w*|embedding\w*|lm[_ ]head|target\w*|teacher|server)",
+        advice="Compilation was off in this run: turn it on and run again, without it the failure cannot show.",
+    ),
+    rule(
         "nothing_compiled",
         r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|graphs compiled|num_compiles)\b"
         r"['\"]?\s*[:=]?\s*\b0\b(?![.\d/%])|\b(?:0|no|zero) (?:compile events|compiled (?:graphs|frames)"

@@ -60,6 +60,29 @@ QUOTED = (
     f"train.log: fx_flag_race. Proof: line 12: {FX}",
 )
 
+SENTENCES = (
+    f"CHANGELOG: fixed {FX} (#123)",
+    f"CHANGELOG: fixed {FX}",
+    f"train: serialise compilation, {FX} (#12345)",
+    f"torch 2.14 fixes {FX}",
+    f"2026-11-29 12:00:01 INFO upgrade note - resolved the {FX}",
+    f'INFO docs: a run may show "{FX}"',
+    f"WARNING: several threads can sometimes raise {FX}",
+    f"[drafter-1] INFO one lock prevents {FX}",
+    f'please see "{FX}"',
+    f"e.g. {FX}",
+    f'INFO if you see "{FX}" take the lock',
+    f"without {FX}",
+    f'"{FX}" is fixed in 2.14',
+    f"{FX.rstrip('.')} no longer occurs",
+)
+
+OPEN = (
+    f'the message "{FX}" is in the wiki',
+    f'INFO watcher pattern "{MESSAGE}" loaded',
+    f"drafter-1 failed, see {FX}",
+)
+
 REPORTED = (
     FX,
     MESSAGE,
@@ -92,6 +115,21 @@ REPORTED = (
     f"@@ -1,2 +1,2 @@\n step 1\n-x\n+ok\n{TRACEBACK}",
     f"===== XFAILURES =====\nE   {FX}\n===== FAILURES =====\nE   {FX}",
     f"XFAIL tests/a.py::b - too slow\nE   {FX}",
+    f"drafter-1 failed: {FX}",
+    f"caught {FX}",
+    f'caught "{FX}" in drafter-1',
+    f'drafter-1 raised "{FX}"',
+    f'step 3 failed with "{FX}"',
+    f"drafter-1 could not be fixed: {FX}",
+    f"the lock fixed nothing: {FX}",
+    f"fix applied, drafter-1 still raises {FX}",
+    f"we now see {FX}",
+    f"retrying on {FX}",
+    f"not recoverable: {FX}",
+    f"see the traceback below; drafter-2 died: {FX}",
+    f"drafter-1 died: {FX} (#123)",
+    f"drafter-1: {FX} (attempt #12)",
+    f"known good build, drafter-1: {FX}",
 )
 
 
@@ -109,6 +147,26 @@ def test_a_quoted_error_is_no_hit(log):
 
     assert str(found.outcome) == "ok"
     assert conclude(found, Outcome.parse("fx_flag_race")) is Conclusion.GOOD
+
+
+@pytest.mark.parametrize("line", SENTENCES)
+def test_a_sentence_about_an_error_is_no_failure_of_the_run(line):
+    """A line of a changelog in the middle of a healthy run would count as BAD, swallowed."""
+    found = classify(Evidence(log=f"step 1 loss 2\n{line}\nstep 2 loss 1\n", returncode=0, threads=3))
+
+    assert (str(found.outcome), found.secondary, found.flags) == ("ok", (), ())
+    assert conclude(found, Outcome.parse("fx_flag_race")) is Conclusion.GOOD
+
+
+@pytest.mark.parametrize("line", OPEN)
+def test_a_quotation_that_may_be_a_report_gives_no_vote(line):
+    """It would be taken for a failure, or for a clean run, by the toss of a word."""
+    found = classify(Evidence(log=f"step 1 loss 2\n{line}\nstep 2 loss 1\n", returncode=0, threads=3))
+
+    assert str(found.outcome) == "unknown"
+    assert conclude(found, Outcome.parse("fx_flag_race")) is Conclusion.SKIP
+    assert "quotation" in found.advice
+    assert FX[14:60] in found.evidence[0]
 
 
 @pytest.mark.parametrize("log", REPORTED)

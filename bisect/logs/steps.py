@@ -1,0 +1,116 @@
+"""What a log says of the steps of training: which lines report one, how many different ones, whether the work was done.
+
+The name of an option, a setting and the progress bar of a download look like steps and are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .text import Line
+
+LAST_LINES = 8
+"""The lines at the end of a log that may hold its last word."""
+
+TROUBLE = re.compile(r"error|exception|fail|warn|traceback|timeout|killed", re.IGNORECASE)
+_STEP = re.compile(
+    r"\b(?:global_)?(?P<unit>step|iter(?:ation)?|batch|it)(?P<plural>(?:es|s)?)\b['\"]?\s*[:=#]?\s*(?P<done>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?"
+    r"|\b(?P<bar_done>\d+)/(?P<bar_total>\d+) \[\d+:\d\d|['\"]loss['\"]\s*:\s*[\d.]+",
+    re.IGNORECASE,
+)
+_OPTION_BEFORE = re.compile(r"(?:^|[\s\[({,|\"'`=])--?[\w-]*\Z")
+_SETTING_BEFORE = re.compile(
+    r"\b(?:max(?:imum)?|total|every|per|each|save|default|accumulation|(?:resum|restor|continu|start)\w*(?: training)? (?:from|at)|from"
+    r"|number of|num)[ _-]?\Z",
+    re.IGNORECASE,
+)
+_LOSS = re.compile(r"loss|tok(?:en)?s?/s", re.IGNORECASE)
+_NO_TRAINING_BAR = re.compile(
+    r"\b(?:(?:down|up)?load|fetch|tokeni[sz]|map|filter|extract|prepar|convert|install|resolv|build|captur|generat|pack|pars|read|cach|shard"
+    r"|quantiz|import|unpack|copy)\w*",
+    re.IGNORECASE,
+)
+_EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)", re.IGNORECASE)
+
+_FINISHED = re.compile(
+    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)|100%\|",
+    re.IGNORECASE,
+)
+_UNFINISHED = re.compile(
+    r"\b(?:not|never|before|to|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
+    re.IGNORECASE,
+)
+_WORK = r"(?:train(?:ing|ed)?|fine-?tun(?:ing|ed)|fit(?:ting)?|evaluation|evaluating|epochs?|steps?|iterations?|benchmark|drafters?(?:-\d+)?)"
+_NO_WORK = r"(?! (?:data\w*|set\w*|config\w*|arg\w*|env\w*|files?|splits?|scripts?|samples|initiali\w*|loader))\b"
+_ENDED = r"(?:finish(?:ed)?|completed?|done)\b"
+_WORKED = re.compile(
+    rf"\b{_WORK}{_NO_WORK}.{{0,40}}\b{_ENDED}|\b{_ENDED}.{{0,20}}\b{_WORK}{_NO_WORK}|train_runtime|\btrained (?:for )?[1-9]\d* (?:steps|epochs|iterations)"
+    r"|saved (?:the )?(?:final )?(?:checkpoint|model)\b(?! config)|\bfinal (?:train(?:ing)? )?loss\W{1,3}\d",
+    re.IGNORECASE,
+)
+_NONE_MADE = re.compile(r"(?<![\d.])0 (?:\w+ )?(?:steps|iterations|epochs|batches)\b|dry[- ]run", re.IGNORECASE)
+_BARE_END = re.compile(rf"\W*(?:all )?{_ENDED}\W*\Z", re.IGNORECASE)
+_INSTALLED = re.compile(r"^\W*(?:Successfully installed \S|Installed \d+ packages?\b|Audited \d+ packages?\b)")
+
+
+def step_in(text: str) -> re.Match[str] | None:
+    """The report of a step in a line; None for a line of trouble, and for what only looks like a step."""
+    if TROUBLE.search(text):
+        return None
+    return next((match for match in _STEP.finditer(text) if not _is_none(text, match)), None)
+
+
+def _is_none(text: str, match: re.Match[str]) -> bool:
+    before = text[max(0, match.start() - 60) : match.start()]
+    if match["bar_done"]:
+        return bool(_NO_TRAINING_BAR.search(before)) or (match["bar_done"] == "0" and match["bar_total"] != "0")
+    if not match["unit"]:
+        return False
+    if _OPTION_BEFORE.search(before) or _SETTING_BEFORE.search(before):
+        return True
+    return bool(match["plural"]) and not match["total"] and not _LOSS.search(text)
+
+
+def num_different(steps: Sequence[tuple[int, re.Match[str]]]) -> int:
+    """How many different steps of one unit the lines (number, report) tell; several threads report the same ones."""
+    seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
+    for number, match in steps:
+        epoch = _EPOCH.search(match.string)
+        done = match["done"] or match["bar_done"]
+        seen[(match["unit"] or "").lower()].add((epoch[1] if epoch else "", done or f"line {number}"))
+    return max(map(len, seen.values()), default=0)
+
+
+def is_last_of_all(step: re.Match[str] | None) -> bool:
+    """Whether it is the last of as many as it says there are."""
+    if step is None:
+        return False
+    done, total = (step["done"], step["total"]) if step["done"] else (step["bar_done"], step["bar_total"])
+    return bool(total) and int(done) >= int(total)
+
+
+def says_finished(lines: Sequence[Line]) -> bool:
+    """Whether the end of the log says that something was done."""
+    return any(_is_last_word(line.text, _FINISHED) for line in lines[-LAST_LINES:])
+
+
+def says_worked(lines: Sequence[Line], *, steps: int) -> bool:
+    """Whether the end of the log says that training (or what a run does instead) was done; `done` alone, of steps seen."""
+    last = [line.text for line in lines[-LAST_LINES:]]
+    if any(_is_last_word(text, _WORKED) and not _NONE_MADE.search(text) for text in last):
+        return True
+    return bool(steps) and any(_BARE_END.match(text) for text in last)
+
+
+def _is_last_word(text: str, pattern: re.Pattern[str]) -> bool:
+    return bool(pattern.search(text)) and not _UNFINISHED.search(text) and not TROUBLE.search(text)
+
+
+def says_installed(lines: Sequence[Line]) -> bool:
+    """Whether the end of the log is an installer's last word."""
+    return any(_INSTALLED.match(line.text) for line in lines[-LAST_LINES:])
