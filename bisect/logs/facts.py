@@ -98,7 +98,7 @@ class LogFacts:
 
 def read_facts(lines: Sequence[Line]) -> LogFacts:
     """Read them all in one pass over each pattern."""
-    steps = [(line.number, match) for line in lines if (match := step_in(line.text))]
+    steps = [(line.number, step) for line in lines if (step := step_in(line.text))]
     all_made = is_last_of_all(steps[-1][1] if steps else None)
     return LogFacts(
         num_threads=_num_threads(lines),
@@ -108,7 +108,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         steps=len(steps),
         different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,
-        last_step_text=steps[-1][1].string if steps else "",
+        last_step_text=steps[-1][1].text if steps else "",
         finished=all_made or says_finished(lines),
         worked=all_made or says_worked(lines, steps=len(steps)),
         installed=says_installed(lines),

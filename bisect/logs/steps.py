@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,12 @@ _STEP = re.compile(
     r"|\b(?P<bar_done>\d+)/(?P<bar_total>\d+) \[\d+:\d\d|['\"]loss['\"]\s*:\s*[\d.]+",
     re.IGNORECASE,
 )
+_WITH_LOSS = r"(?=.{0,80}\bloss\b\W{1,3}\d)"
+_COUNTS = (
+    re.compile(rf"(?<![\w./-])(?P<done>\d+)\s*/\s*(?P<total>\d+)\b(?!/){_WITH_LOSS}", re.IGNORECASE),
+    re.compile(rf"\bepoch\b\D{{0,3}}(?P<done>\d+)\b(?P<total>){_WITH_LOSS}", re.IGNORECASE),
+)
+"""A loss beside a count of an unnamed unit, or of epochs."""
 _OPTION_BEFORE = re.compile(r"(?:^|[\s\[({,|\"'`=])--?[\w-]*\Z")
 _SETTING_BEFORE = re.compile(
     r"\b(?:max(?:imum)?|total|every|per|each|save|default|accumulation|(?:resum|restor|continu|start)\w*(?: training)? (?:from|at)|from"
@@ -58,11 +65,27 @@ _BARE_END = re.compile(rf"\W*(?:all )?{_ENDED}\W*\Z", re.IGNORECASE)
 _INSTALLED = re.compile(r"^\W*(?:Successfully installed \S|Installed \d+ packages?\b|Audited \d+ packages?\b)")
 
 
-def step_in(text: str) -> re.Match[str] | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """The report of a step: its unit, its number and how many there will be (empty where unsaid), and the line."""
+
+    unit: str
+    done: str
+    total: str
+    text: str
+
+
+def step_in(text: str) -> Step | None:
     """The report of a step in a line; None for a line of trouble, and for what only looks like a step."""
     if TROUBLE.search(text):
         return None
-    return next((match for match in _STEP.finditer(text) if not _is_none(text, match)), None)
+    match = next((match for match in _STEP.finditer(text) if not _is_none(text, match)), None)
+    if match is not None:
+        done, total = (match["bar_done"], match["bar_total"]) if match["bar_done"] else (match["done"], match["total"])
+        return Step(unit=(match["unit"] or "").lower(), done=done or "", total=total or "", text=text)
+    counts = (pattern.search(text) for pattern in _COUNTS) if "loss" in text.lower() else ()
+    counted = next((count for count in counts if count is not None), None)
+    return counted and Step(unit="count", done=counted["done"], total=counted["total"], text=text)
 
 
 def _is_none(text: str, match: re.Match[str]) -> bool:
@@ -76,22 +99,18 @@ def _is_none(text: str, match: re.Match[str]) -> bool:
     return bool(match["plural"]) and not match["total"] and not _LOSS.search(text)
 
 
-def num_different(steps: Sequence[tuple[int, re.Match[str]]]) -> int:
+def num_different(steps: Sequence[tuple[int, Step]]) -> int:
     """How many different steps of one unit the lines (number, report) tell; several threads report the same ones."""
     seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
-    for number, match in steps:
-        epoch = _EPOCH.search(match.string)
-        done = match["done"] or match["bar_done"]
-        seen[(match["unit"] or "").lower()].add((epoch[1] if epoch else "", done or f"line {number}"))
+    for number, step in steps:
+        epoch = _EPOCH.search(step.text)
+        seen[step.unit].add((epoch[1] if epoch else "", step.done or f"line {number}"))
     return max(map(len, seen.values()), default=0)
 
 
-def is_last_of_all(step: re.Match[str] | None) -> bool:
+def is_last_of_all(step: Step | None) -> bool:
     """Whether it is the last of as many as it says there are."""
-    if step is None:
-        return False
-    done, total = (step["done"], step["total"]) if step["done"] else (step["bar_done"], step["bar_total"])
-    return bool(total) and int(done) >= int(total)
+    return step is not None and bool(step.total) and int(step.done) >= int(step.total)
 
 
 def says_finished(lines: Sequence[Line]) -> bool:

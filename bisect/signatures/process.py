@@ -185,13 +185,13 @@ NUMBERS = (
 DEATHS = (
     rule(
         "unknown",
-        r"\b(?:drafter|worker|thread|replica|rank|trainer|actor|child|subprocess|process)\b.{0,60}\b(?:died|crashed|is dead|not alive|was lost|gave up"
+        r"\b(?:drafter|worker|thread|replica|rank|trainer|actor|child|subprocess|process)s?\b.{0,60}\b(?:died|crashed|is dead|not alive|was lost|gave up"
         r"|(?:terminated|exited|stopped|ended|quit) (?:unexpectedly|abnormally|prematurely|with (?:an? )?(?:error|exception|(?:exit )?(?:code|status) -?[1-9])))"
         r"|\b(?:drafter|worker|thread|replica|rank|trainer|actor)(?:[-_ #:]?\d+)? (?:has )?failed\b(?! to )"
         r"|\b(?:ERROR|CRITICAL|FATAL)\b.{0,60}\b(?:drafter|worker|thread|replica|rank|trainer|actor)\b.{0,40}\b(?:stopped|lost|gone|ended|quit|killed|aborted)\b"
-        r"|\b(?:lost|dead) (?:drafter|worker|thread|replica|actor)(?:[-_ #:]?\d+)?\b|^Exception in thread \S",
+        r"|\b(?:lost|dead) (?:drafter|worker|thread|replica|actor)(?:[-_ #:]?\d+)?\b|^Exception in thread \S|\b(?:ERROR|CRITICAL|FATAL)\b.{0,40}\b(?:drafter|worker|thread|replica)[-_ #]?\d+\W{1,3}(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b",
         "died|crashed|is dead|not alive|was lost|gave up|unexpectedly|abnormally|prematurely|exited|stopped|ended|quit|terminated|failed"
-        "|lost|gone|killed|aborted|dead |exception in thread",
+        "|lost|gone|killed|aborted|dead |exception in thread|error",
         source="dflash/threads.py, CPython threading, torch/utils/data",
         example="ERROR: drafter-2 stopped: worker died",
         role=Role.GENERIC,
@@ -199,6 +199,6 @@ DEATHS = (
         advice="A worker died, and the log does not say of what: give its traceback, its own log, or the result file.",
         unless=r"\b(?:if|when|whether|unless|in case|may|might|could|would|should)\b.{0,60}\b(?:die[sd]?|crash|fail)|\b(?:no|zero|0) (?:\w+ )?(?:drafter|worker|thread|replica|rank"
         r"|trainer|actor|child|process)|(?:died|crashed|failed|lost|dead|killed)['\"]?\s*[:=]\s*(?:0|no|none|false|\[\])|\bdataloader\b"
-        r"|\b(?:test|http|download|upload|request|wandb|tensorboard|logg(?:er|ing)|profiler|metrics|prefetch|monitor)\w*\b",
+        r"|\b(?:retry\w*|test|http|download|upload|request|wandb|tensorboard|logg(?:er|ing)|profiler|metrics|prefetch|monitor)\w*\b",
     ),
 )

@@ -95,6 +95,7 @@ def test_the_name_of_an_option_is_no_step(log):
         "  0%|    | 0/100 [00:00<?, ?it/s]\n  1%|    | 1/100 [00:01<01:39]\n",
         "resuming from step 99\nstep 100\n",
         "step 0 of 100\ndata loading done\n",
+        "[drafter-0] [1/100] loss 9\n[drafter-1] [1/100] loss 9\n",
     ],
 )
 def test_one_step_that_nothing_follows_is_no_clean_run(log):
@@ -112,6 +113,10 @@ def test_one_step_that_nothing_follows_is_no_clean_run(log):
         "- step 1\n- step 2\n",
         "--- step 1 loss 9\n--- step 2 loss 8\n",
         "steps: 10 loss 9\nsteps: 20 loss 8\n",
+        "epoch 1 loss 9\nepoch 2 loss 8\n",
+        "drafter 0 step 1 loss 9\ndrafter 0 step 2 loss 8\n",
+        "[1/100] loss 9\n[2/100] loss 8\n",
+        "| epoch 1 |  200/ 2983 batches | loss 9\n| epoch 1 |  400/ 2983 batches | loss 8\n",
     ],
 )
 def test_a_second_step_or_an_end_shows_that_training_went_on(log):
@@ -128,6 +133,8 @@ DEATHS = (
     "process 77 exited with code 3",
     'level=error msg="worker 2 lost"',
     "Exception in thread Thread-3 (train_loop):",
+    "2 of 3 workers died",
+    "ERROR drafter-1: KeyError: 3",
 )
 
 
@@ -160,6 +167,7 @@ def test_a_worker_that_died_explains_no_named_failure(line):
         "drafter-1 failed to pin memory, using pageable memory",
         "hint: worker died means that the host is short of memory",
         "ERROR: wandb upload thread died",
+        "ERROR worker-1: ConnectionError, retrying",
     ],
 )
 def test_a_worker_that_lives_leaves_the_run_clean(line):
