@@ -1,10 +1,13 @@
 """`python -m bisect ...`: the command line of the search."""
 
+import io
 import sys
 
 from envs.errors import missing_dependency
 
 if __name__ == "__main__":
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a path or a log may hold what the terminal cannot show
     try:
         from .cli import main
 

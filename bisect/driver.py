@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from envs.errors import CannotBuildError, CannotRunError
 
 from .model import Conclusion, Observation, Probe, Problem, Step, Wait
-from .state import BuildFacts, Finding, State
+from .state import BuildFacts, Finding, State, run_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -81,6 +81,7 @@ class Search:
         show: told what is about to happen and what happened, for progress lines.
         workers: runs under way at the same time.
         useless: which of the pending candidates need no answer any more.
+        taken: the highest number of a run on disk, which a journal that was restored may know nothing of.
     """
 
     problem: Problem
@@ -90,6 +91,7 @@ class Search:
     show: Callable[[Event], None]
     workers: int = 1
     useless: Callable[[Problem, Sequence[Observation], Sequence[str]], tuple[str, ...]] = nothing_useless
+    taken: int = 0
 
     def run(self) -> tuple[Step, State]:
         """The verdict, and what is known. CannotRunError when a run says that the search must stop."""
@@ -126,7 +128,7 @@ class Search:
                 state = self._build(state, candidate)
             if state.builds[candidate].outcome:
                 continue
-            run = f"run-{state.num_started + 1:04d}"
+            run = run_name(max(state.last_run, self.taken) + 1)
             state = self._append(state, "started", candidate=candidate, run=run)
             self.runner.start(candidate, run)
             if is_new and self.runner.has_ended:

@@ -1,7 +1,8 @@
 """The journal of a search: append-only JSON lines, fsynced one by one, schema on the first line.
 
 A search killed at any instant loses at most the line it was writing, and that line is dropped when the journal is
-opened again. Everything a search knows is replayed from here; nothing is ever rewritten.
+opened again. Everything a search knows is replayed from here; nothing is ever rewritten. What is read has the shape
+that `journal_shape` asks for, and a line that is there twice is read once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from envs.errors import UsageError
 
 from .files import write_atomically
+from .journal_shape import MATRIX, first_fault, header_fault, without_repeats
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 SCHEMA = 1
 KIND = "bisect-journal"
 FILE_NAME = "journal.jsonl"
+_DAMAGED = "restore the journal from a copy, or start again with another --out"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,13 @@ class Contents:
         """The entries of one kind, in order."""
         return tuple(entry for entry in self.entries if entry["event"] == event)
 
+    def plan(self, directory: Path) -> Mapping[str, Any] | None:
+        """The plan of a search, or None before it had one; UsageError where runs are there and their plan is gone."""
+        plans = self.of("plan")
+        if not plans and any(self.of(event) for event in ("asked", "built", "started", "observed", "verdict")):
+            raise UsageError(f"the journal in {directory} has lost the plan of its search", hint=_DAMAGED)
+        return plans[-1] if plans else None
+
 
 def read(path: Path) -> Contents:
     """Read a journal; a torn last line is ignored, anything else that is wrong is an error naming the line."""
@@ -49,31 +59,48 @@ def read(path: Path) -> Contents:
     lines = [_parse(path, number, line) for number, line in enumerate(whole.splitlines(), start=1)]
     if not lines:
         raise UsageError(f"the journal {path} is empty", hint="remove the run directory and start again")
-    return Contents(header=_header(path, lines[0]), entries=tuple(lines[1:]), whole_bytes=len(whole))
+    header, entries = _header(path, lines[0]), lines[1:]
+    if wrong := first_fault(header, entries):
+        raise UsageError(f"line {wrong[0] + 2} of {path} is damaged, {wrong[1]}", hint=_DAMAGED)
+    return Contents(header=header, entries=without_repeats(entries), whole_bytes=len(whole))
+
+
+def read_search(directory: Path) -> Contents:
+    """The journal of a search's run directory; UsageError for that of a matrix, which is read by other means."""
+    contents = read(directory / FILE_NAME)
+    if contents.header["command"] == MATRIX:
+        raise UsageError(
+            f"{directory} is the directory of a matrix, not of a search",
+            hint="its report is matrix.html there; go on with: python -m bisect matrix --resume --out DIR",
+        )
+    return contents
 
 
 def _parse(path: Path, number: int, line: bytes) -> Mapping[str, Any]:
     try:
         entry = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(
-            f"line {number} of {path} is not JSON: it was changed by hand or the disk is damaged",
-            hint="restore the journal, or start again with another --out",
+            f"line {number} of {path} is not JSON: it was changed by hand or the disk is damaged", hint=_DAMAGED
         ) from error
-    if not isinstance(entry, dict) or (number > 1 and "event" not in entry):
-        raise UsageError(f"line {number} of {path} is not a journal entry")
+    if not isinstance(entry, dict) or (number > 1 and not isinstance(entry.get("event"), str)):
+        raise UsageError(f"line {number} of {path} is not a journal entry", hint=_DAMAGED)
     return entry
 
 
 def _header(path: Path, line: Mapping[str, Any]) -> Mapping[str, Any]:
     if line.get("kind") != KIND:
-        raise UsageError(f"{path} is not the journal of a search")
+        raise UsageError(
+            f"{path} is not the journal of a search", hint="give the run directory of a search (its --out)"
+        )
     schema = line.get("schema")
     if not isinstance(schema, int) or schema > SCHEMA:
         raise UsageError(
-            f"{path} was written by a newer version (schema {schema}, this one knows {SCHEMA})",
+            f"{path} was written by a newer version (schema {schema!r}, this one knows {SCHEMA})",
             hint="use the version that started the search",
         )
+    if wrong := header_fault(line):
+        raise UsageError(f"line 1 of {path} is damaged: {wrong}", hint=_DAMAGED)
     return line
 
 

@@ -12,7 +12,7 @@ import re
 import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
@@ -25,9 +25,10 @@ from .matrix_json import parse_run_entry, report_json
 from .matrix_junit import junit
 from .matrix_report import HazardAnswer
 from .matrix_text import markdown, terminal
+from .state import known_fields
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from .matrix_report import Report
 
@@ -77,7 +78,7 @@ class MatrixDirectory:
         source = str(journal)
         self._ran = [parse_run_entry(entry, source) for entry in self._journal.contents.of("ran")]
         self._hazards = [_hazard_run(entry) for entry in self._journal.contents.of("hazards")]
-        self._begun = [Begun(**_without_event(entry)) for entry in self._journal.contents.of("started")]
+        self._begun = [Begun(**known_fields(Begun, entry)) for entry in self._journal.contents.of("started")]
         self._writing = threading.Lock()
         self._controls = {tuple(entry["of"]): str(entry["verdict"]) for entry in self._journal.contents.of("control")}
 
@@ -182,10 +183,6 @@ class MatrixDirectory:
             write_atomically(self.path / name, text)
 
 
-def _without_event(entry: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in entry.items() if key != "event"}
-
-
 def _control_of(key: CellKey) -> tuple[str, ...]:
     """A control serves every cell of its environment, with the same benchmark and profile on the same machine."""
     return (key.environment, key.lock, key.benchmark, key.profile, *key.machine)
@@ -203,5 +200,5 @@ def _hazard_run(entry: object) -> HazardRun:
         lock=entry["lock"],
         benchmark=entry["benchmark"],
         machine=tuple(entry["machine"]),
-        answers=tuple(HazardAnswer(**answer) for answer in entry["answers"]),
+        answers=tuple(HazardAnswer(**known_fields(HazardAnswer, answer)) for answer in entry["answers"]),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
-from .journal import FILE_NAME, read
+from .journal import FILE_NAME, read_search
 from .model import Conclusion
 from .packages import FoundSet, Innocent, SetExhausted
 from .packages_report import SetReport
@@ -26,10 +26,10 @@ PROOF_LINES = 4
 
 def report_of(directory: Path) -> SetReport:
     """The report, finished or not."""
-    contents = read(directory / FILE_NAME)
-    if not contents.of("plan"):
+    contents = read_search(directory)
+    plan = contents.plan(directory)
+    if plan is None:
         raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
-    plan = contents.of("plan")[-1]
     identity = contents.header["identity"]
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
     problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
@@ -86,10 +86,10 @@ def _import_changes(directory: Path, contents: Contents) -> dict[str, Sequence[s
 
 def _changes_in(path: Path) -> Mapping[str, Sequence[str]]:
     try:
-        environment: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8")).get("environment", {})
-    except (OSError, ValueError):
-        return {}
-    return {str(each["package"]): list(each["changes"]) for each in environment.get("import_changes", ())}
+        environment: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))["environment"]
+        return {str(each["package"]): list(each["changes"]) for each in environment.get("import_changes", ())}
+    except (OSError, ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        return {}  # the run was judged when it ended; without the file there is only less to show
 
 
 def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from .driver import MAX_RETRIES
 from .model import Conclusion
 from .packages import ProbeSet, SetObservation, SetProblem, next_set
 from .packages_differences import Item, ItemKind
+from .state import known_fields, run_name, run_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -75,7 +76,7 @@ def decision(plan: Mapping[str, Any]) -> Callable[[SetProblem, Sequence[SetObser
 
 def items_of(plan: Mapping[str, Any]) -> tuple[Item, ...]:
     """The items in a journal's plan."""
-    return tuple(Item(**{**item, "kind": ItemKind(item["kind"])}) for item in plan["items"])
+    return tuple(Item(**{**known_fields(Item, item), "kind": ItemKind(item["kind"])}) for item in plan["items"])
 
 
 def observations_of(entries: Sequence[Mapping[str, Any]]) -> list[SetObservation]:
@@ -109,6 +110,7 @@ class SetSearch:
         mixes: the mix of every name used so far; `runner` looks them up here.
         show: told lines for a person.
         decide: the rule of the search.
+        last_run: the highest number of a run on disk; the next one's is higher than that and any in the journal.
     """
 
     problem: SetProblem
@@ -119,14 +121,15 @@ class SetSearch:
     mixes: dict[str, ItemSet]
     show: Callable[[str], None]
     decide: Callable[[SetProblem, Sequence[SetObservation]], SetStep] = next_set
+    last_run: int = 0
     _builds: dict[str, BuildFacts] = field(default_factory=dict)
     _retries: dict[str, int] = field(default_factory=dict)
-    _started: int = 0
 
     def run(self) -> SetStep:
         """The verdict."""
         seen = observations_of(self.journal.contents.entries)
-        self._started = len(self.journal.contents.of("started"))
+        named = (run_number(entry.get("run") or "") for entry in self.journal.contents.entries)
+        self.last_run = max(self.last_run, *named, 0)
         seen += self._recovered()
         while isinstance(step := self.decide(self.problem, seen), ProbeSet):
             self._tell(step, seen)
@@ -150,8 +153,8 @@ class SetSearch:
             return self._noted(
                 mix, name, run="", conclusion=Conclusion.SKIP, outcome=build.outcome, reason=build.reason
             )
-        self._started += 1
-        run = f"run-{self._started:04d}"
+        self.last_run += 1
+        run = run_name(self.last_run)
         self.journal.append("started", candidate=name, run=run, items=sorted(mix))
         self.runner.request, self.runner.baseline_request = self._request(mix), self._request(frozenset())
         self.runner.start(name, run)

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Protocol
 from envs import scrub
 
 from .files import write_atomically
+from .record_file import NAME, record_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -166,10 +167,9 @@ def run_once(
 
 def load_record(directory: Path) -> RunRecord | None:
     """The record of a run that ended, read back from its directory; None when it never ended."""
-    try:
-        record = json.loads((directory / "record.json").read_text(encoding="utf-8"))
-        ended = record["ended"]
-    except (FileNotFoundError, KeyError):
+    record = record_in(directory) or {}
+    ended = record.get("ended")
+    if ended is None:
         return None
     return RunRecord(
         directory=directory,
@@ -313,4 +313,4 @@ def _record(
 
 
 def _write_record(directory: Path, record: Mapping[str, object]) -> None:
-    write_atomically(directory / "record.json", json.dumps(record, indent=1) + "\n")
+    write_atomically(directory / NAME, json.dumps(record, indent=1) + "\n")

@@ -19,9 +19,10 @@ from envs.errors import UsageError
 from . import commits, locks
 from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
-from .journal import FILE_NAME, read
+from .journal import FILE_NAME, read_search
 from .model import Observation, Problem, Wait
 from .nodes import dependent
+from .record_file import record_in
 from .report import Report, proof_of, rows_of
 from .report_json import as_json
 from .report_text import markdown, render
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
 
 def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = "") -> Report:
     """The report of a run directory; `step` is worked out from its journal unless given."""
-    contents = read(directory / FILE_NAME)
-    if not contents.of("plan"):
+    contents = read_search(directory)
+    plan = contents.plan(directory)
+    if plan is None:
         raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
-    plan, state = contents.of("plan")[-1], State.replay(contents.entries)
+    state = State.replay(contents.entries)
     if step is None:
-        asked = contents.of("asked")[-1]
+        asked = _asked(contents, directory)
         problem = problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"])
         asked_now = engine_of(plan).decide(state.problem(problem), state.evidence)
         assert not isinstance(asked_now, Wait)  # only runs under way are waited for
@@ -70,6 +72,17 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
     )
 
 
+def _asked(contents: Contents, directory: Path) -> Mapping[str, Any]:
+    """The confidence and the budget of the last time that the search went on."""
+    asked = contents.of("asked")
+    if not asked:
+        raise UsageError(
+            f"the search in {directory} was stopped before it asked for a run",
+            hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+        )
+    return asked[-1]
+
+
 def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
     words = ["python", "-m", "bisect", contents.header["command"], *contents.header["argv"]]
     return (shlex.join(words), f"python -m bisect report {shlex.quote(str(directory))}")
@@ -81,7 +94,9 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
     for name in names:
         runs = [entry["run"] for entry in contents.of("observed") if entry["candidate"] == name and entry["run"]]
         for run in runs[:1]:
-            record = json.loads((directory / run / "record.json").read_text(encoding="utf-8"))
+            record = record_in(directory / run)
+            if record is None:
+                continue
             found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
             found.append(again(record["argv"], directory / run))
     return tuple(found)

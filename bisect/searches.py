@@ -31,6 +31,7 @@ from .progress import follow
 from .report import EXIT_CODES, Report, verdict_name
 from .report_json import as_json
 from .report_text import render
+from .run_directory import last_run_in
 from .search_plan import new_plan
 from .search_report import engine_of, problem_of, report_of, write_reports
 from .state import State
@@ -105,7 +106,7 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
         argv = without_out(request.argv)
         header = {"command": request.kind, "argv": argv, "identity": identity.options, "cwd": str(Path.cwd())}
         journal = Journal.create(path, header)
-    if not journal.contents.of("plan"):
+    if journal.contents.plan(request.directory) is None:
         plan = new_plan(request)
         print("\n".join(plan["lines"]), file=stderr, flush=True)
         if launcher.node_store is None:
@@ -138,6 +139,7 @@ def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
         useless=engine.useless,
         show=partial(_show, certain=plan["certain"], stderr=stderr),
         workers=request.asked.workers,
+        taken=last_run_in(request.directory),
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:

@@ -7,6 +7,7 @@ A run is `started`, and then `observed` (it ended), `lost` (killed before it cou
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,11 @@ from .model import Conclusion, Observation, Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from _typeshed import DataclassInstance
+
     from .nodes import FaultyNode
+
+_RUN = re.compile(r"run-([0-9]{4,9})(?![0-9])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +67,7 @@ class State:
         builds: what each environment says it is.
         open_runs: (candidate, run) of the runs under way.
         retries: runs lost so far, by candidate.
-        num_started: runs ever started; the next one's number is one more.
+        last_run: the highest number that a run has; the next one's is higher.
     """
 
     observations: tuple[Observation, ...] = ()
@@ -70,7 +75,7 @@ class State:
     builds: Mapping[str, BuildFacts] = field(default_factory=dict)
     open_runs: tuple[tuple[str, str], ...] = ()
     retries: Mapping[str, int] = field(default_factory=dict)
-    num_started: int = 0
+    last_run: int = 0
 
     @classmethod
     def replay(cls, entries: Sequence[Mapping[str, Any]]) -> State:
@@ -81,14 +86,18 @@ class State:
         return state
 
     def after(self, entry: Mapping[str, Any]) -> State:
-        """The state one entry later; events this loop does not use change nothing."""
+        """The state one entry later; events and keys that this loop does not use change nothing."""
+        named = max(self.last_run, run_number(entry.get("run") or ""))
+        return dataclasses.replace(self._after(entry), last_run=named)
+
+    def _after(self, entry: Mapping[str, Any]) -> State:
         match entry["event"]:
             case "built":
-                build = BuildFacts(**{key: value for key, value in entry.items() if key != "event"})
+                build = BuildFacts(**known_fields(BuildFacts, entry))
                 return dataclasses.replace(self, builds={**self.builds, build.candidate: build})
             case "started":
                 started = (entry["candidate"], entry["run"])
-                return dataclasses.replace(self, open_runs=(*self.open_runs, started), num_started=self.num_started + 1)
+                return dataclasses.replace(self, open_runs=(*self.open_runs, started))
             case "lost" | "cancelled":
                 still_open = tuple(pair for pair in self.open_runs if pair[1] != entry["run"])
                 return dataclasses.replace(self, open_runs=still_open)
@@ -144,6 +153,21 @@ class State:
 
 def observation_of(entry: Mapping[str, Any]) -> Observation:
     """The observation in a journal entry."""
-    names = {name.name for name in dataclasses.fields(Observation)}
-    fields = {key: value for key, value in entry.items() if key in names}
-    return Observation(**{**fields, "conclusion": Conclusion(entry["conclusion"])})
+    return Observation(**{**known_fields(Observation, entry), "conclusion": Conclusion(entry["conclusion"])})
+
+
+def known_fields(record: type[DataclassInstance], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What of an entry the record holds; a newer version may have written more."""
+    names = {name.name for name in dataclasses.fields(record)}
+    return {key: value for key, value in entry.items() if key in names}
+
+
+def run_name(number: int) -> str:
+    """The name of a search's run, and of its directory."""
+    return f"run-{number:04d}"
+
+
+def run_number(name: str) -> int:
+    """The number in the name of a run, or of a file of that run (`run-0007-baseline`); 0 for any other name."""
+    match = _RUN.match(name)
+    return int(match[1]) if match else 0

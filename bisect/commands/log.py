@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ..journal import FILE_NAME, read
+from ..journal import FILE_NAME, read, read_search
 
 if TYPE_CHECKING:
     import argparse
@@ -21,10 +21,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
     """Print it."""
-    contents = read(Path(args.directory) / FILE_NAME)
+    directory = Path(args.directory)
     if args.json:
+        contents = read(directory / FILE_NAME)
         print(json.dumps([contents.header, *contents.entries], indent=1), file=stdout)
         return 0
+    contents = read_search(directory)
     print(f"{contents.header['command']} {' '.join(contents.header['argv'])}", file=stdout)
     for line in filter(None, map(_line, contents.entries)):
         print(line, file=stdout)

@@ -29,6 +29,7 @@ from ..model import (
     Probe,
     Problem,
 )
+from ..shapes import is_name, is_number
 
 if TYPE_CHECKING:
     import argparse
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
     from ..model import Step
 
+MAX_WORKERS = 1000
 _WORDS = {word.value: word for word in (Conclusion.GOOD, Conclusion.BAD, Conclusion.SKIP)}
 _REQUIRED = ("candidates", "observations", "good", "bad")
 _OPTIONAL = ("confidence", "max_runs", "build_cost", "cached", "equal", "workers", "pending")
@@ -69,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001  (one shape for all commands)
     """Print the next step; 3 when an endpoint contradicts the claim, 4 when the search ended unsettled."""
     question = parse(_read(args.problem))
-    workers = question.workers if args.workers is None else _positive(args.workers, "--workers")
+    workers = question.workers if args.workers is None else _workers(args.workers, "--workers")
     decide = throughput.next_step if any(seen.value is not None for seen in question.observations) else next_step
     step = decide(question.problem, question.observations, workers=workers, pending=question.pending)
     print(json.dumps(as_json(step), indent=2) if args.json else as_text(step), file=stdout)
@@ -79,15 +81,15 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
 def _read(name: str) -> str:
     try:
         return sys.stdin.read().removeprefix("\ufeff") if name == "-" else Path(name).read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError, AttributeError) as error:  # a closed stdin is None
         raise UsageError(f"cannot read the problem {name}: {error}", hint=_EXAMPLE) from error
 
 
 def parse(text: str) -> Question:
     """Check the file's text and turn it into a question; UsageError names what is wrong with it."""
     try:
-        data = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+        data = json.loads(text, object_pairs_hook=_once)
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the problem is not JSON: {error}", hint=_EXAMPLE) from error
     if not isinstance(data, dict):
         raise UsageError(f"the problem is a {type(data).__name__}, not an object", hint=_EXAMPLE)
@@ -109,9 +111,18 @@ def parse(text: str) -> Question:
     return Question(
         problem=_problem(data, candidates),
         observations=_observations(_list(data["observations"], "observations"), candidates),
-        workers=_positive(data.get("workers", 1), "workers"),
+        workers=_workers(data.get("workers", 1), "workers"),
         pending=_known(_names(data.get("pending", []), "pending"), candidates, "pending candidate"),
     )
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """An object whose keys are there once: of two lists of observations the first would be lost without a word."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = sorted({key for key, _ in pairs if [other for other, _ in pairs].count(key) > 1})
+        raise UsageError(f"the problem has keys given twice: {twice}", hint="give each key once")
+    return found
 
 
 def _problem(data: Mapping[str, object], candidates: tuple[str, ...]) -> Problem:
@@ -166,9 +177,12 @@ def _list(value: object, what: str) -> list[object]:
 
 def _names(value: object, what: str) -> tuple[str, ...]:
     names = _list(value, what)
-    wrong = [name for name in names if not isinstance(name, str) or not name]
+    wrong = [name for name in names if not is_name(name)]
     if wrong:
-        raise UsageError(f"{what} has {wrong[0]!r}, which is no name", hint="candidates are non-empty strings")
+        raise UsageError(
+            f"{what} has {wrong[0]!r}, which is no name",
+            hint="candidates are non-empty strings without control characters or others that no terminal shows",
+        )
     return tuple(str(name) for name in names)
 
 
@@ -187,8 +201,14 @@ def _positive(value: object, what: str) -> int:
     return value
 
 
+def _workers(value: object, what: str) -> int:
+    if _positive(value, what) > MAX_WORKERS:
+        raise UsageError(f"{what} is above {MAX_WORKERS}", hint="ask for fewer probes at once, and again as they end")
+    return _positive(value, what)
+
+
 def _number(value: object, what: str, *, low: float, high: float) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < high:
+    if not is_number(value) or not low < value < high:
         raise UsageError(f"{what} is {value!r}", hint=f"{what} is a number between {max(low, 0.0):g} and {high:g}")
     return float(value)
 

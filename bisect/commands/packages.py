@@ -30,6 +30,7 @@ from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_
 from ..packages_sides import Mixer, NotBuiltError, read_side, requirements_in
 from ..probe import RunKind
 from ..report import EXIT_CODES
+from ..run_directory import last_run_in
 from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, default_run_directory, without_out
 
@@ -170,8 +171,9 @@ def _search(
     mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: frozenset(item.id for item in found)}
     mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
     mixer = Mixer(good=sides.good, bad=sides.bad, items=found, settings=here)
-    planned = journal.contents.of("plan")
-    plan = planned[-1] if planned else journal.append("plan", **_plan(request, sides, mixer, mixes, say))
+    plan = journal.contents.plan(journal.path.parent)
+    if plan is None:
+        plan = journal.append("plan", **_plan(request, sides, mixer, mixes, say))
     if items_of(plan) != found:
         raise UsageError(
             f"{sides.good.name} or {sides.bad.name} is not what it was when the search in {journal.path.parent} began",
@@ -187,6 +189,7 @@ def _search(
         mixes=mixes,
         show=say,
         decide=decision(plan),
+        last_run=last_run_in(journal.path.parent),
     )
     previous = signal.signal(signal.SIGTERM, _interrupt)
     try:

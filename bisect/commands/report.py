@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .. import packages_json, packages_outcome, packages_report
-from ..journal import FILE_NAME, read
+from ..journal import read_search
 from ..report_json import as_json
 from ..report_text import markdown, render
 from ..search_report import report_of
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
     """Print it; always 0, for the question asked here is what the journal says."""
     directory = Path(args.directory)
-    if read(directory / FILE_NAME).header["command"] == "packages":
+    if read_search(directory).header["command"] == "packages":
         return _packages(directory, args, stdout)
     report = report_of(directory, torch_repo=args.torch_repo)
     if args.json:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shlex
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
 from .. import run_directory
-from ..journal import FILE_NAME, read
+from ..journal import read_search
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,15 +35,23 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  
             "an option of this search held a password, which no journal keeps",
             hint="give the whole command again with the same --out",
         )
-    os.chdir(header["cwd"])
     at = argv.index("--") if "--" in argv else len(argv)
     options = ["--out", str(directory), *(["--json"] if args.json else [])]
-    return main([header["command"], *argv[:at], *options, *argv[at:]])
+    again = [header["command"], *argv[:at], *options, *argv[at:]]
+    try:
+        os.chdir(header["cwd"])
+    except OSError as error:
+        raise UsageError(
+            f"the directory it was started in is gone: {header['cwd']} ({error.strerror})",
+            hint="give the command from another one, with paths that hold there and the same --out: "
+            f"{shlex.join(['python', '-m', 'bisect', *again])}",
+        ) from error
+    return main(again)
 
 
-def header_of(directory: Path) -> dict[str, Any]:
+def header_of(directory: Path) -> Mapping[str, Any]:
     """What the run directory says of its command: `command`, `argv` and `cwd`."""
     kept = directory / run_directory.FILE_NAME
     if kept.exists():
-        return dict(json.loads(kept.read_text(encoding="utf-8")))
-    return dict(read(directory / FILE_NAME).header)
+        return run_directory.command_in(kept)
+    return read_search(directory).header

@@ -16,6 +16,8 @@ from bisect.files import write_atomically
 from bisect.journal import Journal
 from bisect.model import Conclusion, Observation, Problem
 
+from .searches import HEADER
+
 NAMES = tuple(f"n{number:02d}" for number in range(12))
 FIRST_BAD, RATE = 7, 0.7
 
@@ -73,7 +75,7 @@ class DiskRunner:
 def main(directory):
     """Start or go on, and write the verdict."""
     path = directory / "journal.jsonl"
-    journal = Journal.open(path) if path.exists() else Journal.create(path, {})
+    journal = Journal.open(path) if path.exists() else Journal.create(path, HEADER)
     problem = Problem(candidates=NAMES, good=NAMES[0], bad=NAMES[-1])
     runner = DiskRunner(directory)
     step, state = Search(problem=problem, journal=journal, runner=runner, decide=next_step, show=repr).run()

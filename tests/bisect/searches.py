@@ -7,6 +7,8 @@ from bisect.engine import next_step
 from bisect.model import Conclusion, Observation, Probe, Problem
 
 GOOD, BAD, SKIP = Conclusion.GOOD, Conclusion.BAD, Conclusion.SKIP
+HEADER = {"command": "torch-releases", "argv": [], "identity": {}, "cwd": "/"}
+"""What the journal of a search says of its command."""
 WORDS = {"g": GOOD, "b": BAD, "s": SKIP}
 
 

@@ -25,6 +25,8 @@ from pathlib import Path
 from envs.place import HOST
 from envs.settings import Settings
 
+from .searches import HEADER
+
 NAMES = tuple(f"n{number:02d}" for number in range(12))
 FIRST_BAD = 7
 PROBE = "#!/bin/sh\nsleep {seconds}\nexit {code}\n"
@@ -56,7 +58,7 @@ def tell(line):
 def search(directory, *, workers, seconds=0.1, profile=None, decide=next_step, say=tell):
     """The verdict and the state."""
     path = directory / "journal.jsonl"
-    journal = Journal.open(path) if path.exists() else Journal.create(path, {})
+    journal = Journal.open(path) if path.exists() else Journal.create(path, HEADER)
     builder = StubBuilder(names=NAMES, define=None, settings=Settings(store=directory), directory=directory, say=say)
     type(builder).seconds = seconds
     profile = profile or Profile(grace_s=2)

@@ -10,6 +10,8 @@ import pytest
 
 from envs.errors import CannotBuildError, CannotRunError
 
+from .searches import HEADER
+
 NAMES = tuple("abcdefgh")
 FLAT = Posterior(by_candidate=(), none=0.0)
 
@@ -80,7 +82,7 @@ class FakeRunner:
 
 
 def search(path, runner, *, problem=None, decide=halving, show=repr):
-    journal = Journal.open(path) if path.exists() else Journal.create(path, {})
+    journal = Journal.open(path) if path.exists() else Journal.create(path, HEADER)
     try:
         problem = problem or Problem(candidates=NAMES, good="a", bad="h")
         return Search(problem=problem, journal=journal, runner=runner, decide=decide, show=show).run()

@@ -13,6 +13,8 @@ import pytest
 
 from envs.errors import CannotBuildError, CannotRunError
 
+from .searches import HEADER
+
 
 def item(name, kind=ItemKind.PACKAGE, good="1", bad="2"):
     identifier = name if kind is ItemKind.PACKAGE else f"{kind}:{name}"
@@ -56,7 +58,7 @@ def searching(tmp_path):
 
     def make(items, judge, **more):
         found = sorted(items, key=lambda each: each.id)
-        journals.append(Journal.create(tmp_path / "journal.jsonl", {"command": "packages", "argv": [], "identity": {}}))
+        journals.append(Journal.create(tmp_path / "journal.jsonl", {**HEADER, "command": "packages"}))
         runner = FakeRunner(tmp_path, judge, **more)
         search = SetSearch(
             problem=SetProblem(items=tuple(each.id for each in found)),

@@ -25,6 +25,8 @@ from dataclasses import asdict
 
 import pytest
 
+from .searches import HEADER
+
 ITEMS = tuple(f"p{number:02d}" for number in range(10))
 
 
@@ -190,7 +192,7 @@ def test_a_pair_compares_the_mix_with_the_good_environment_as_it_is(tmp_path):
         "needs": [], "families": [], "good": "a", "bad": "b", "hunted": "throughput", "throughput": True,
         "min_effect": 0.01, "warnings": [], "unreproducible": [],
     }  # fmt: skip
-    journal = Journal.create(tmp_path / "journal.jsonl", {"command": "packages", "argv": [], "identity": {}})
+    journal = Journal.create(tmp_path / "journal.jsonl", {**HEADER, "command": "packages"})
     runner = FakeRunner()
     journal.append("plan", **plan)
     search = SetSearch(

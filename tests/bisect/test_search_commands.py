@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from bisect.commands.search_options import HAZARDS
@@ -251,3 +252,25 @@ def test_disk_is_capped_and_only_what_the_search_made_is_removed(tmp_path, bare)
     assert len(capped) == 2
     assert len(everything) > 2
     assert {path.name for path in environments.iterdir()} == everything
+
+
+def test_a_restored_journal_goes_on_from_another_directory_and_meets_no_old_run(tmp_path, bare):
+    """After a backup is restored runs of the days since are on disk: the first new one would end in a traceback."""
+    with served(tmp_path / "index", [stub(0), stub(1), stub(2, "answer = 1")]) as url:
+        first = nightlies(url, bare)
+        journal = tmp_path / "out" / "journal.jsonl"
+        before = {path.name for path in journal.parent.glob("run-*")}
+        lines = [line for line in journal.read_text().splitlines() if '"event"' not in line or '"plan"' in line]
+        header = json.loads(lines[0])
+        gone = tmp_path / "gone"
+        journal.write_text("".join(f"{line}\n" for line in (json.dumps({**header, "cwd": str(gone)}), *lines[1:])))
+        refused = bisect("resume", tmp_path / "out")
+        words = shlex.split(refused.stderr.partition("python -m bisect ")[2])
+        again = bisect(*words)
+
+    assert (first.returncode, refused.returncode, again.returncode) == (0, 2, 0)
+    assert f"is gone: {gone}" in refused.stderr
+    assert again.stdout.splitlines()[0].partition("%")[0] == first.stdout.splitlines()[0].partition("%")[0]
+    runs = [json.loads(line)["run"] for line in journal.read_text().splitlines() if '"started"' in line]
+    assert runs
+    assert not before & set(runs)

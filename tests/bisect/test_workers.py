@@ -10,6 +10,8 @@ from bisect.state import BuildFacts, Finding, State
 
 import pytest
 
+from .searches import HEADER
+
 NAMES = tuple(f"n{number:02d}" for number in range(17))
 FIRST_BAD = 9
 
@@ -86,7 +88,7 @@ def searched(path, cluster, *, workers, decide=next_step, pointless=useless, **o
     """Go on until there is a verdict, through any number of kills."""
     problem = Problem(candidates=NAMES, good=NAMES[0], bad=NAMES[-1], **options)
     while True:
-        journal = Journal.open(path) if path.exists() else Journal.create(path, {})
+        journal = Journal.open(path) if path.exists() else Journal.create(path, HEADER)
         search = Search(
             problem=problem,
             journal=journal,
@@ -201,7 +203,7 @@ def test_a_cancelled_run_is_no_observation_and_frees_its_place():
 
     assert state.open_runs == (("c", "run-0002"),)
     assert state.observations == ()
-    assert state.num_started == 2
+    assert state.last_run == 2
 
 
 def test_a_noisy_search_with_several_workers_is_right_as_often_as_with_one(tmp_path):
