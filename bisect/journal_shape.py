@@ -43,6 +43,7 @@ Entry: TypeAlias = Mapping[str, Any]
 _RUN = Kind(fits=lambda value: isinstance(value, str) and bool(_NUMBERED.fullmatch(value)), words="like run-0001")
 _RUN_OR_NONE = Kind(fits=lambda value: value == "" or _RUN.fits(value), words="like run-0001, or empty")
 _PART = Kind(fits=lambda value: is_number(value) and 0.0 < value < 1.0, words="between 0 and 1")
+_LOG_RATIO = Kind(fits=lambda value: is_number(value) and abs(value) < 50.0, words="a logarithm between -50 and 50")
 _FACTS = record({name: may_lack(TEXT) for name in ("torch", "cuda", "git_version", "code")})
 
 _BUILT: Shape = {
@@ -50,7 +51,7 @@ _BUILT: Shape = {
 }  # fmt: skip
 _OBSERVED: Shape = {
     "candidate": NAME, "conclusion": one_of([word.value for word in Conclusion]), "outcome": TEXT, "run": _RUN_OR_NONE,
-    "seconds": SECONDS, "reason": TEXT, "evidence": TEXTS, "value": or_none(NUMBER), "drift": or_none(NUMBER),
+    "seconds": SECONDS, "reason": TEXT, "evidence": TEXTS, "value": or_none(_LOG_RATIO), "drift": or_none(NUMBER),
     "stalled": may_lack(NUMBER), "node": may_lack(TEXT),
 }  # fmt: skip
 _STARTED: Shape = {"candidate": NAME, "run": _RUN}

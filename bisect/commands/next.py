@@ -158,7 +158,7 @@ def _observation(entry: object, candidates: tuple[str, ...]) -> Observation:
             return Observation(candidate=candidate, conclusion=_WORDS[word])
         case [str() as candidate, int() | float() as ratio] if not isinstance(ratio, bool):
             _known((candidate,), candidates, "observed candidate")
-            value = math.log(_number(ratio, f"throughput ratio of {candidate!r}", low=0.0, high=float("inf")))
+            value = math.log(_number(ratio, f"throughput ratio of {candidate!r}", low=1e-6, high=1e6))
             return Observation(candidate=candidate, conclusion=Conclusion.GOOD, value=value)
         case [str() as candidate, word]:
             raise UsageError(

@@ -99,6 +99,7 @@ def test_a_whole_journal_is_read(words, capsys, tmp_path):
         pytest.param(FIRST, [PLAN, but(SEEN[0], run="../x")], "'run' is not like run-0001", id="no run's name"),
         pytest.param(FIRST, [PLAN, but(SEEN[0], seconds=float("nan"))], "'seconds' is not", id="no number"),
         pytest.param(FIRST, [PLAN, but(SEEN[0], value=10**400)], "'value' is not", id="a number beyond a float"),
+        pytest.param(FIRST, [PLAN, but(SEEN[0], value=1e308)], "'value' is not", id="a ratio beyond a float"),
         pytest.param(FIRST, [PLAN, but(BUILT, facts=[])], "'facts' is not", id="facts are a list"),
         pytest.param(FIRST, [PLAN, *SEEN, observed("3", 1, "good")], "run-0001 was observed before", id="two answers"),
     ],

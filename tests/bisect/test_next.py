@@ -144,6 +144,7 @@ def test_throughput_ratios_are_searched_as_throughput(capsys, tmp_path):
         pytest.param({"observations": [["d1", "ugly"]]}, "'ugly'", id="unknown verdict"),
         pytest.param({"observations": [["d1", "retry"]]}, "'retry'", id="a verdict that is none"),
         pytest.param({"observations": [["d1", 0.0]]}, "throughput ratio of 'd1' is 0.0", id="no throughput"),
+        pytest.param({"observations": [["d1", 1e300]]}, "between 1e-06 and 1e+06", id="no ratio of two throughputs"),
         pytest.param({"observations": [["d1", True]]}, "says True", id="a truth value"),
         pytest.param({"observations": [["d1", "good"], ["d5", 0.9]]}, "some are throughput ratios", id="mixed"),
         pytest.param({"observations": ["d1"]}, "not an observation", id="observation is no pair"),
