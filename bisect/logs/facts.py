@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .text import Line
 
 _NUM_THREADS = re.compile(
-    r"(?:(?<![\w-])threads|--threads|num_drafters|drafter[_ ]threads|num_(?:drafter_|worker_)?threads)['\"]?\s*[=: ]\s*(\d+)\b"
-    r"|\b(\d+) (?:drafter |training |worker |python )?threads?\b",
+    r"(?:(?<![\w-])threads|--threads|num_drafters|drafter[_ ]threads|num_(?:drafter_|worker_)?threads)['\"]?\s*[=: ]\s*(\d{1,6})\b"
+    r"|\b(\d{1,6}) (?:drafter |training |worker |python )?threads?\b",
     re.IGNORECASE,
 )
 _OTHER_THREADS = re.compile(

@@ -179,8 +179,7 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
 
 
 def _is_vetoed(signature: Signature, line: Line, following: Sequence[Line]) -> bool:
-    never = signature.outcome.name in _NEVER_AT_INFO or signature.role is Role.GENERIC
-    if never and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
+    if signature.outcome.name in _NEVER_AT_INFO and _INFORMATION.match(line.text) and not _RAISED.search(line.text):
         return True
     veto = signature.unless_after
     return veto is not None and any(veto.search(after.text) for after in following)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 LAST_LINES = 8
 """The lines at the end of a log that may hold its last word."""
+MAX_DIGITS = 18
+"""Digits of a count; Python refuses to read a number of thousands."""
 
 TROUBLE = re.compile(r"error|exception|fail|warn|traceback|timeout|killed", re.IGNORECASE)
 _STEP = re.compile(
@@ -110,7 +112,9 @@ def num_different(steps: Sequence[tuple[int, Step]]) -> int:
 
 def is_last_of_all(step: Step | None) -> bool:
     """Whether it is the last of as many as it says there are."""
-    return step is not None and bool(step.total) and int(step.done) >= int(step.total)
+    if step is None or not step.total or max(len(step.done), len(step.total)) > MAX_DIGITS:
+        return False
+    return int(step.done) >= int(step.total)
 
 
 def says_finished(lines: Sequence[Line]) -> bool:

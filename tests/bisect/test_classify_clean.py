@@ -34,6 +34,8 @@ def judged(log, hunt="fx_flag_race", **evidence):
         "Job 17 finished\n",
         "fx_flag_trace  safe  0.3 s\nfx_flag_compile  safe  0.6 s\n",
         '{"max_steps": 100, "batch": 8}\n',
+        "logging steps: 10\nwarm-up steps: 100\n",
+        "importing the trainer\ndone\n",
         "Collecting torch\nSuccessfully installed torch-2.11.0\n",
     ],
 )
@@ -134,6 +136,7 @@ DEATHS = (
     'level=error msg="worker 2 lost"',
     "Exception in thread Thread-3 (train_loop):",
     "2 of 3 workers died",
+    "INFO launcher: drafter-2 died",
     "ERROR drafter-1: KeyError: 3",
 )
 
@@ -153,6 +156,13 @@ def test_a_worker_that_died_explains_no_named_failure(line):
 
     assert (str(found.outcome), found.secondary) == ("fx_flag_race", ())
     assert str(classify(Evidence(log=f"{TWO}{line}\n", returncode=137, threads=3)).outcome) == "out_of_memory(host)"
+
+
+def test_an_exception_of_the_run_itself_keeps_its_name_when_it_tells_of_a_worker():
+    """A mistake of the user's own launcher would be an open question."""
+    traceback = 'Traceback (most recent call last):\n  File "/job/train.py", line 3, in main\n    check()\nRuntimeError: worker 2 died\n'
+
+    assert judged(TWO + traceback, returncode=1) == ("harness_error", "skip")
 
 
 @pytest.mark.parametrize(
@@ -235,6 +245,12 @@ def test_one_text_repeated_without_a_newline_is_kept_a_few_times_only(text):
 
     assert once < 1300
     assert twice - once < 100
+
+
+def test_a_count_of_thousands_of_digits_is_no_end():
+    """The classifier would stop with an error of its own on a line of digits."""
+    assert judged(f"step {'1' * 5000} of 3\n") == ("unknown", "skip")
+    assert judged(f"threads: {'1' * 5000}\n{TWO}") == ("ok", "good")
 
 
 def test_an_error_behind_a_repeated_text_is_found():
