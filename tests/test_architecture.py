@@ -27,7 +27,7 @@ PURE = {
         "islands", "information", "freeze_lines", "packages_belief", "packages_choice", "packages_differences",
         "packages_json", "packages_report", "packages_room", "packages_speed", "packages_speed_step", "packages_step",
         "neighbours", "speed_posterior", "clean",
-        "nodes", "slurm_profile", "slurm_watch", "state",
+        "nodes", "slurm_profile", "slurm_watch", "state", "journal_shape", "shapes",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip
