@@ -3,17 +3,9 @@
 import io
 import sys
 
-from envs.errors import missing_dependency
+from envs.entry import run
 
 if __name__ == "__main__":
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a path or a log may hold what the terminal cannot show
-    try:
-        from .cli import main
-
-        code = main(sys.argv[1:])
-    except ModuleNotFoundError as error:
-        told = missing_dependency(error)
-        sys.stderr.write(f"{told.told}\n")
-        code = told.exit_code
-    sys.exit(code)
+    sys.exit(run("bisect.cli"))

@@ -4,7 +4,6 @@ The message says what and which value; the hint says what to do. `outcome` names
 `bisect.model.Outcome`, what the error means for a probe (`not_published`, `disk_full`, ...).
 """
 
-import sys
 from typing import ClassVar
 
 
@@ -55,14 +54,3 @@ class InterruptedRunError(ToolError):
     """Stopped by a signal; the journal is intact and the message says how to resume."""
 
     exit_code = 130
-
-
-def missing_dependency(error: ModuleNotFoundError) -> CannotRunError:
-    """What a person is told who ran this with a Python that lacks a library; our own missing modules are a bug."""
-    name = (error.name or "").partition(".")[0]
-    if name in ("", "bisect", "dflash", "envs"):
-        raise error
-    return CannotRunError(
-        f"this Python ({sys.executable}) has no {name}, which this project needs",
-        hint="use the project's own: `uv run python -m ...`, or `nox -s bisect -- ...`",
-    )
