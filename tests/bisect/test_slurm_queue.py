@@ -1,5 +1,6 @@
 """What is concluded from Slurm's words, without a Slurm: no answer is no answer, and nobody waits silently for ever."""
 
+import json
 import threading
 from bisect.launch import JobLostError, Stop
 from bisect.slurm import SlurmLauncher
@@ -159,9 +160,7 @@ def test_a_job_that_is_started_again_after_its_end_does_nothing(tmp_path):
 
     Task.directory.mkdir()
     ended = {"returncode": 0, "timed_out": False, "seconds": 1.0, "last_progress": {}}
-    (Task.directory / "record.json").write_text(
-        '{"ended": ' + str(ended).replace("'", '"').replace("False", "false") + "}"
-    )
+    (Task.directory / "record.json").write_text(json.dumps({"environment": "cu130", "argv": [], "ended": ended}))
     run_tasks([Task])
 
     assert [path.name for path in tmp_path.iterdir()] == ["run-0001"]
