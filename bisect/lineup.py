@@ -28,9 +28,10 @@ SILENT = 10
 """Runs that say nothing, for each that does and one more, after which a position is not run again."""
 
 
-def hardly_ever(skips: IntArray, runs: IntArray) -> BoolArray:
-    """Whether so many runs of each position said nothing that another one is wasted."""
-    return np.asarray(skips >= SILENT * (runs + 1), dtype=np.bool_)
+def silent(skips: IntArray, answers: IntArray) -> BoolArray:
+    """Which positions were tried and said nothing, or so rarely that another run is wasted."""
+    never = (skips > 0) & (answers == 0)
+    return np.asarray(never | (skips >= SILENT * (answers + 1)), dtype=np.bool_)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +74,7 @@ class Lineup:
     @property
     def unusable(self) -> BoolArray:
         """Positions that were tried and said nothing, or hardly ever."""
-        never = (self.skips > 0) & (self.runs == 0)
-        return np.asarray(never | hardly_ever(self.skips, self.runs), dtype=np.bool_)
+        return silent(self.skips, self.runs)
 
     def name(self, position: int) -> str:
         """The candidate to run for a position: the first of equal ones."""

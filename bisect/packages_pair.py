@@ -71,11 +71,11 @@ def level(good: Side, bad: Side) -> Sides:
 
 def _holding(side: Side, other: Side, names: Iterable[str]) -> Side:
     """The side with those of the names that it lacks and the other one has; only a list can be added to."""
-    held = {name: other.distributions[name] for name in names if name in other.distributions}
-    held = {name: item for name, item in held.items() if name not in side.distributions}
+    missing = other.distributions.keys() & set(names) - side.distributions.keys()
+    held = {name: other.distributions[name] for name in sorted(missing)}
     if not held or not is_list(side):
         return side
-    packages = {**side.facts.packages, **{name: item.version for name, item in sorted(held.items())}}
+    packages = {**side.facts.packages, **{name: item.version for name, item in held.items()}}
     return replace(
         side,
         facts=replace(side.facts, packages=packages),

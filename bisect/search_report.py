@@ -104,8 +104,8 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
 
 def again(argv: Sequence[str], run: Path) -> str:
     """A recorded command line with the code that it ran then, and other files than those it wrote then."""
-    own, again = f"{run}/", f"{run}/again/"
-    told = shlex.join(f"{again}{word.removeprefix(own)}" if word.startswith(own) else word for word in argv)
+    own = f"{run}/"
+    told = shlex.join(f"{own}again/{word.removeprefix(own)}" if word.startswith(own) else word for word in argv)
     told = f"cd {shlex.quote(str(run / 'staged'))} && {told}" if (run / "staged").is_dir() else told
     gone = argv[0].startswith("/") and not Path(argv[0]).exists()
     return f"{told}  # the environment was removed: run the search's command again for it" if gone else told

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lineup import hardly_ever, lineup
+from .lineup import lineup, silent
 from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
@@ -129,9 +129,7 @@ class _State:
 
     @property
     def unusable(self) -> frozenset[int]:
-        never = (self.line.skips > 0) & (self.count == 0)
-        silent = np.flatnonzero(never | hardly_ever(self.line.skips, self.count))
-        return frozenset(int(position) for position in silent)
+        return frozenset(int(position) for position in np.flatnonzero(silent(self.line.skips, self.count)))
 
     @property
     def over(self) -> bool:
