@@ -53,7 +53,8 @@ class Sides:
 def level(good: Side, bad: Side) -> Sides:
     """The two sides with everything that only one of them can have here held as that one has it; and what that hides.
 
-    Left out on one side only, a package without a wheel would be a difference nobody asked about: its removal.
+    Left out on one side only, a package without a wheel would be a difference nobody asked about: its removal. What a
+    history left is there whole or not at all, so there such a package is part of what no mix can take apart.
     """
     gone = [{canonicalize_name(each.name): each for each in side.unreproducible} for side in (good, bad)]
     names = gone[0].keys() | gone[1].keys()
@@ -61,25 +62,31 @@ def level(good: Side, bad: Side) -> Sides:
         {**{name: each.version or each.line or each.reason for name, each in left_out.items()}, **side.facts.packages}
         for left_out, side in zip(gone, (good, bad), strict=True)
     )
-    hidden = [
-        f"{name} {old.get(name, '(absent)')} -> {new.get(name, '(absent)')}"
+    changed = {
+        name: f"{name} {old.get(name, '(absent)')} -> {new.get(name, '(absent)')}"
         for name in sorted(names)
         if old.get(name) != new.get(name)
-    ]
-    return Sides(good=_holding(good, bad, names), bad=_holding(bad, good, names), hidden=tuple(hidden))
+    }
+    held, holding = _holding(good, bad, names), _holding(bad, good, names)
+    left = {name for name in changed if holding.facts.history and name not in gone[0]}
+    along = (f"{changed[name]}, without a wheel" for name in sorted(left))
+    facts = replace(holding.facts, history=(*holding.facts.history, *along))
+    hidden = tuple(text for name, text in changed.items() if name not in left)
+    return Sides(good=held, bad=replace(holding, facts=facts), hidden=hidden)
 
 
 def _holding(side: Side, other: Side, names: Iterable[str]) -> Side:
-    """The side with those of the names that it lacks and the other one has; only a list can be added to."""
+    """The side with those of the names that it lacks and the other one has."""
     missing = other.distributions.keys() & set(names) - side.distributions.keys()
     held = {name: other.distributions[name] for name in sorted(missing)}
-    if not held or not is_list(side):
+    if not held:
         return side
     packages = {**side.facts.packages, **{name: item.version for name, item in held.items()}}
+    listed = exact.definition_of(side.definition.name, packages, side.definition)
     return replace(
         side,
         facts=replace(side.facts, packages=packages),
-        definition=exact.definition_of(side.definition.name, packages, side.definition),
+        definition=listed if is_list(side) else side.definition,
         distributions={**side.distributions, **held},
     )
 

@@ -6,7 +6,8 @@ import signal
 import subprocess
 import sys
 import time
-from bisect.packages_differences import Facts
+from bisect.freeze import Unreproducible
+from bisect.packages_differences import Facts, items
 from bisect.packages_pair import level, sizes
 from bisect.packages_sides import Side
 from pathlib import Path
@@ -192,6 +193,35 @@ def test_a_search_takes_every_wheel_once_and_the_larger_environment(tmp_path):
 
     assert found.download_bytes == 1510
     assert found.environment_bytes == int(1500 * UNPACKED)
+
+
+def test_what_a_history_left_without_a_wheel_is_part_of_the_history():
+    """The good side's version would be called removed, and the removal found guilty; no mix can do without it."""
+
+    def side(name, packages, **more):
+        held = {
+            each: Distribution(name=each, version=version, source=Source.DEFAULT, wheels=())
+            for each, version in packages.items()
+        }
+        return Side(name=name, definition=spec.load(name), distributions=held, **more)
+
+    good = {"torch": "2.10.0", "local": "1.0", "left": "1.0"}
+    bad = {"torch": "2.10.0", "left": "2.0"}
+    sides = level(
+        side("cu128", good, facts=Facts(packages=good)),
+        side(
+            "cu128+sglang-residue",
+            bad,
+            facts=Facts(packages=bad, history=("install sglang",)),
+            unreproducible=(Unreproducible(name="local", reason="no wheel", version="2.0"),),
+        ),
+    )
+    changes = {item.id: item for item in items(sides.good.facts, sides.bad.facts)}
+
+    assert set(changes) == {"left", "residue:all"}
+    assert changes["residue:all"].bad == "install sglang; local 1.0 -> 2.0, without a wheel"
+    assert sides.bad.definition.history
+    assert not sides.hidden
 
 
 def test_a_dry_run_builds_no_history(tmp_path):
