@@ -1,8 +1,9 @@
-"""The directory of a command that makes a fixed number of runs: taken up by the same command after a kill."""
+"""The directory of a command that makes a fixed number of runs: taken up by the same command, read once answered."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from envs.errors import UsageError
 
 from .files import make_run_directory, write_atomically
+from .model import Outcome
 from .shapes import COMMAND, TEXT, fault
 from .state import run_number
 
@@ -18,10 +20,44 @@ if TYPE_CHECKING:
 
 FILE_NAME = "command.json"
 ANSWER = "answer.json"
+REPORT = "report.txt"
+_HINT = "remove the directory if nobody needs its evidence, or give another --out"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered:
+    """What a finished command said: as JSON, as text, and the outcome that its exit code tells."""
+
+    json: str
+    report: str
+    outcome: Outcome
+
+
+def answered(directory: Path, *, identity: str) -> Answered | None:
+    """What the same command, finished in this directory, said; None where it did not finish there.
+
+    UsageError where another command finished there, or where what it left is damaged.
+    """
+    path, answer = directory / FILE_NAME, directory / ANSWER
+    if not path.exists() or not answer.exists():
+        return None
+    _refuse_another(directory, identity)
+    try:
+        text, report = answer.read_text(encoding="utf-8"), (directory / REPORT).read_text(encoding="utf-8")
+        outcome = Outcome.parse(json.loads(text)["verdict"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"the answer in {directory} is damaged: {error}", hint=_HINT) from error
+    return Answered(json=text.rstrip(), report=report.rstrip(), outcome=outcome)
+
+
+def keep_answer(directory: Path, *, text: str, report: str) -> None:
+    """Write what was found out; the answer last, which says that the command is finished."""
+    write_atomically(directory / REPORT, report + "\n")
+    write_atomically(directory / ANSWER, text + "\n")
 
 
 def take_up(directory: Path, *, command: str, argv: Sequence[str], identity: str) -> bool:
-    """Make the directory; True where it holds an unanswered beginning of the same command, which goes on.
+    """Make the directory; True where it holds a beginning of the same command, which goes on.
 
     Args:
         directory: the run directory.
@@ -30,30 +66,33 @@ def take_up(directory: Path, *, command: str, argv: Sequence[str], identity: str
         identity: what must not differ between a beginning and its going on.
     """
     path = directory / FILE_NAME
-    if not path.exists() or (directory / ANSWER).exists():
+    if not path.exists():
         make_run_directory(directory)
         header = {"schema": 1, "command": command, "argv": list(argv), "cwd": str(Path.cwd()), "identity": identity}
         write_atomically(path, json.dumps(header, indent=1) + "\n")
         return False
-    begun = command_in(path)
+    _refuse_another(directory, identity)
+    return True
+
+
+def _refuse_another(directory: Path, identity: str) -> None:
+    begun = command_in(directory / FILE_NAME)
     if begun["identity"] != identity:
         raise UsageError(
             f"{directory} holds the runs of another command: {begun['identity']}",
             hint="give another --out, or the same options",
         )
-    return True
 
 
 def command_in(path: Path) -> dict[str, Any]:
     """What the file says of the command that made its directory; UsageError where it is damaged."""
-    hint = "remove the directory if nobody needs its evidence, or give another --out"
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path} is not JSON: the disk is damaged or it was changed by hand", hint=hint) from error
+        raise UsageError(f"{path} is not JSON: the disk is damaged or it was changed by hand", hint=_HINT) from error
     wrong = fault(header, {**COMMAND, "identity": TEXT}) if isinstance(header, dict) else "it is not an object"
     if wrong:
-        raise UsageError(f"{path} is damaged: {wrong}", hint=hint)
+        raise UsageError(f"{path} is damaged: {wrong}", hint=_HINT)
     return dict(header)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -16,21 +17,21 @@ from typing import IO, TYPE_CHECKING
 
 from envs import cache, settings, spec
 from envs.build import Built, build
-from envs.errors import UsageError
+from envs.errors import InterruptedRunError, UsageError
 
 from ..files import only_one
 from ..judge import classify_train, control_verdict, train_result
 from ..launch import Recipe, Task, launcher_on
 from ..model import OutcomeName
-from ..probe import RunKind, RunRecord, RunRequest, without_credentials
+from ..probe import RunKind, RunRecord, RunRequest, load_record, without_credentials
 from ..progress import follow
 from ..run_all import run_all
-from ..run_directory import take_up
+from ..run_directory import answered, keep_answer, take_up
 from ..run_plan import show_plan
 from ..surroundings import refuse_options, refuse_unusable
 from ..train_report import JudgedRun, TrainAnswer, as_json, render
 from .search_options import without_out
-from .train_options import Request, add_arguments, benchmark_arguments, request_of
+from .train_options import Request, add_arguments, benchmark_arguments, command_line, request_of
 
 if TYPE_CHECKING:
     import argparse
@@ -52,7 +53,12 @@ REFUSED = 2  # the benchmark's exit code for an option or a profile that this ma
 
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
-    """Build, run, judge, report."""
+    """Build, run, judge, report; in the directory of the same command, finished, only the report."""
+    identity = without_credentials(command_line(args))
+    kept = answered(Path(args.out), identity=identity) if args.out and not args.dry_run else None
+    if kept is not None:
+        print(kept.json if args.json else kept.report, file=stdout)
+        return _code_of(kept.outcome.name)
     refuse_options((*benchmark_arguments(args), *(() if args.threads is None else ("--threads", str(args.threads)))))
     refuse_unusable(settings.from_arguments(args, os.environ), image=spec.load(args.env).image)
     request = request_of(args)
@@ -60,16 +66,27 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if args.dry_run:
         runs = request.repeat + (request.control and request.threads != 1) + (request.cache != "cold")
         return show_plan(request.definition, request.settings, num_runs=runs, as_json=args.json, stdout=stdout)
-    going_on = take_up(
-        request.directory, command="train", argv=without_out(args.argv), identity=without_credentials(request.reproduce)
-    )
+    going_on = take_up(request.directory, command="train", argv=without_out(args.argv), identity=identity)
     with only_one(request.directory):
-        answer = _answered(request, launcher, going_on=going_on, stderr=stderr)
+        try:
+            answer = _answered(request, launcher, going_on=going_on, stderr=stderr)
+        except KeyboardInterrupt:
+            raise _interrupted(request.directory) from None
     text = json.dumps(as_json(answer), indent=1)
-    (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")
-    (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
+    keep_answer(request.directory, text=text, report=render(answer))
     print(text if args.json else render(answer), file=stdout)
     return exit_code(answer)
+
+
+def _interrupted(directory: Path) -> InterruptedRunError:
+    """What is left, and how to go on with it; before the first run the directory is gone again."""
+    if not directory.exists():
+        return InterruptedRunError("interrupted before the first run: nothing is kept", hint="give the command again")
+    finished = sum(load_record(path) is not None for path in directory.iterdir() if path.is_dir())
+    return InterruptedRunError(
+        f"interrupted: {finished} finished {'run is' if finished == 1 else 'runs are'} kept in {directory}",
+        hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+    )
 
 
 def _answered(request: Request, launcher: Launcher, *, going_on: bool, stderr: IO[str]) -> TrainAnswer:
@@ -87,7 +104,10 @@ def _answered(request: Request, launcher: Launcher, *, going_on: bool, stderr: I
 
 def exit_code(answer: TrainAnswer) -> int:
     """0 answered, 4 cannot be told, 6 this machine cannot run it."""
-    outcome = answer.worst.classification.outcome.name
+    return _code_of(answer.worst.classification.outcome.name)
+
+
+def _code_of(outcome: OutcomeName) -> int:
     if outcome in MACHINE_CANNOT:
         return 6
     return 4 if outcome is OutcomeName.UNKNOWN else 0

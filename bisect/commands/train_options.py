@@ -96,7 +96,7 @@ def request_of(args: argparse.Namespace) -> Request:
         token_budget=args.token_budget,
         timeout_s=args.timeout,
         directory=Path(args.out) if args.out else default_run_directory(f"train-{definition.name}"),
-        reproduce=_command_line(args),
+        reproduce=command_line(args),
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         workers=args.workers,
@@ -128,7 +128,7 @@ def _given_arguments(args: argparse.Namespace) -> tuple[str, ...]:
     return (*pairs, *(["--amplify"] if args.amplify else []))
 
 
-def _command_line(args: argparse.Namespace) -> str:
+def command_line(args: argparse.Namespace) -> str:
     """The command that repeats this one, from the options that were given."""
     words = ["python", "-m", "bisect", "train", args.env, *_given_arguments(args)]
     for name, default in (

@@ -6,7 +6,7 @@ import json
 from bisect.commands import resume
 from bisect.launch import JobLostError, Task
 from bisect.run_all import TRIES, run_all
-from bisect.run_directory import ANSWER, FILE_NAME, take_up
+from bisect.run_directory import ANSWER, FILE_NAME, answered, keep_answer, take_up
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,9 +103,25 @@ def test_the_same_command_goes_on_and_another_one_is_refused(tmp_path):
     assert take_up(directory, command="train", argv=["cu130"], identity="a") is True
     with pytest.raises(UsageError, match="another command"):
         take_up(directory, command="train", argv=["cu130"], identity="b")
-    (directory / ANSWER).write_text("{}")
-    with pytest.raises(UsageError, match="exists already"):
-        take_up(directory, command="train", argv=["cu130"], identity="a")
+
+
+def test_a_finished_command_says_again_what_it_said_and_nothing_for_another_one(tmp_path):
+    """The verdict could be had only by making every run again; or one command would be given the answer of another."""
+    directory = tmp_path / "out"
+    assert answered(directory, identity="a") is None
+    take_up(directory, command="train", argv=["cu130"], identity="a")
+    assert answered(directory, identity="a") is None
+
+    keep_answer(directory, text='{"verdict": "out_of_memory(gpu)"}', report="out of memory\nrepeat with: x")
+
+    found = answered(directory, identity="a")
+    assert (found.json, found.report) == ('{"verdict": "out_of_memory(gpu)"}', "out of memory\nrepeat with: x")
+    assert str(found.outcome) == "out_of_memory(gpu)"
+    with pytest.raises(UsageError, match="another command"):
+        answered(directory, identity="b")
+    (directory / ANSWER).write_text('{"verdict": "sad"}')
+    with pytest.raises(UsageError, match="is damaged"):
+        answered(directory, identity="a")
 
 
 def test_resume_gives_the_command_again_that_the_directory_keeps(tmp_path):
