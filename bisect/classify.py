@@ -7,7 +7,7 @@ kind of failure that was seen, is kept behind it in order.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .logs.resolver import Explanation
     from .logs.text import Line
 
-__all__ = ["Classification", "Evidence", "classify", "conclude"]
+__all__ = ["Classification", "Evidence", "classify", "classify_for", "conclude"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MAX_EVIDENCE = 12
 MAX_SHOWN = 300
@@ -101,9 +101,18 @@ class Classification:
 
 def classify(evidence: Evidence) -> Classification:
     """Say what happened in a run, with the lines that prove it."""
+    return classify_for(evidence, (evidence.threads,))[0]
+
+
+def classify_for(evidence: Evidence, counts: Sequence[int | None]) -> tuple[Classification, ...]:
+    """What happened if the run had so many worker threads, for each count; the log is searched once."""
     lines = evidence.lines or read_lines([evidence.log])
     facts = read_facts(lines)
     raw = _findings(evidence, lines, facts)
+    return tuple(_settled(raw, replace(evidence, threads=count), lines, facts) for count in counts)
+
+
+def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
     findings = settle(raw, _circumstances(evidence, facts, raw))
     ordered = root_first(findings)
     if ordered and ordered[0].role is not Role.REMARK:

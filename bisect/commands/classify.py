@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from envs.errors import UsageError
 
-from ..classify import Classification, Evidence, classify
+from ..classify import Classification, Evidence, classify_for
 from ..conclusion import VOID, advise, conclude, conclude_hazard, explain
 from ..logs.text import read_lines
 from ..model import Conclusion, Outcome, OutcomeName
@@ -29,6 +29,10 @@ _CHUNK = 1 << 20
 _NO_HAZARDS = (
     "Only the probe of a hazard shows it: run python -m bisect hazards ENV --only {0}, and classify its result."
 )
+_THREADS = (
+    "The number of worker threads is neither given (--threads N) nor in the log: with 1 this is {}, with several {}."
+)
+_SEVERAL = 3
 _RESULT_LIMIT = 256 << 20
 _BINARY_LIMIT = 64 << 20
 
@@ -41,7 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--env", action="append", default=[], metavar="K=V", help="an environment variable of the run; repeatable"
     )
-    parser.add_argument("--threads", type=int, default=None, metavar="N", help="worker threads of the run")
+    threads = "worker threads of the run: without it a race can often be neither told nor ruled out from a log"
+    parser.add_argument("--threads", type=int, default=None, metavar="N", help=threads)
     parser.add_argument(
         "--control", choices=("clean", "failed"), default="", help="what the same run with one thread did"
     )
@@ -70,12 +75,22 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # 
 
 def _answer(evidence: Evidence, hunted: Outcome | str | None) -> tuple[Classification, Conclusion, str]:
     """What happened, what a search for the outcome, the hazard (a string) or any failure concludes, and what to do."""
-    found = classify(evidence)
+    found, one, several = classify_for(evidence, (evidence.threads, 1, _SEVERAL))
     if isinstance(evidence.result, HazardsResult) and str(hunted) in HAZARDS:
         return _hazard_answer(found, evidence.result, str(hunted))
     if isinstance(hunted, str):
         return found, Conclusion.SKIP, _NO_HAZARDS.format(hunted)
-    return found, conclude(found, hunted), advise(found, hunted)
+    told = () if found.num_threads is not None else _depends_on_threads(one, several, hunted)
+    return found, conclude(found, hunted), " ".join((*told, advise(found, hunted)))
+
+
+def _depends_on_threads(one: Classification, several: Classification, hunted: Outcome | None) -> Iterator[str]:
+    """Says so where the same log means another thing for one thread than for several."""
+    concluded = [conclude(found, hunted) for found in (one, several)]
+    quiet = one.outcome.name is OutcomeName.TOO_FEW_THREADS
+    if concluded[0] is not concluded[1] or (one.outcome != several.outcome and not quiet):
+        pairs = zip((one, several), concluded, strict=True)
+        yield _THREADS.format(*(f"{found.outcome} ({said.value.upper()})" for found, said in pairs))
 
 
 def _hazard_answer(found: Classification, result: HazardsResult, name: str) -> tuple[Classification, Conclusion, str]:

@@ -279,3 +279,45 @@ def test_a_run_has_at_least_one_thread(log, threads):
     """A negative count would be passed on as evidence."""
     with pytest.raises(UsageError, match=f"--threads is {threads}"):
         rows(log, f"--threads={threads}")
+
+
+@pytest.mark.parametrize(
+    ("text", "hunt", "told"),
+    [
+        (
+            f"step 1 loss 9.1\n{FX}\n",
+            "fx_flag_race",
+            "with 1 this is nested_fx (SKIP), with several fx_flag_race (BAD)",
+        ),
+        (f"step 1 loss 9.1\n{FX}\n", "any", "with 1 this is nested_fx (BAD), with several fx_flag_race (BAD)"),
+        ("step 1 loss 9\nstep 2 loss 8\n", "any", "with 1 this is too_few_threads (SKIP), with several ok (GOOD)"),
+    ],
+)
+def test_a_verdict_that_depends_on_the_threads_says_so(tmp_path, text, hunt, told):
+    """A crash of one thread would be called a race, or a clean run of many would give no vote and nobody knew why."""
+    path = tmp_path / "run.log"
+    path.write_text(text)
+
+    said = run(path, "--rc", 0, "--hunt", hunt)
+
+    assert f"neither given (--threads N) nor in the log: {told}." in said
+    assert said.count("\n") == 1
+    assert "--threads N" not in run(path, "--rc", 0, "--hunt", hunt, "--threads", 3)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Fatal Python error: Segmentation fault\n", ()),
+        (f"step 1 loss 9.1\n{FX}\n", ("--control", "failed")),
+        (f"[drafter-0] step 1 loss 9\n[drafter-1] step 1 loss 9\n{FX}\n", ()),
+        ("step 1 loss 9\nstep 2 loss 8\n", ("--hunt", "segfault")),
+        ("Successfully installed torch-2.11.0\n", ()),
+    ],
+)
+def test_a_verdict_that_does_not_depend_on_the_threads_says_nothing_of_them(tmp_path, text, words):
+    """A warning under every log would be read under none."""
+    path = tmp_path / "run.log"
+    path.write_text(text)
+
+    assert "--threads N" not in run(path, "--rc", 0, *words)
