@@ -15,6 +15,7 @@ from packaging.version import InvalidVersion, Version
 from envs import backend, history, machine, resolve, spec
 from envs.build import estimate, is_built
 from envs.errors import CannotBuildError, CannotRunError, ToolError
+from envs.place import refuse_unavailable
 
 from . import preflight
 from .matrix import CLEAN, Blocked, Cell, CellKey, State
@@ -80,13 +81,15 @@ def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cp
     )
 
 
-def prepare(axes: Axes, settings: Settings, *, here: backend.Machine, common: CellKey) -> Prepared:
-    """Find every cell's environment and mark the cells that cannot work."""
+def prepare(
+    axes: Axes, settings: Settings, *, here: backend.Machine, common: CellKey, builds_here: bool = True
+) -> Prepared:
+    """Find every cell's environment and mark the cells that cannot work; images are looked for where they are used."""
     keys = span(axes, common)
     rooms: dict[str, Room] = {}
     for key in keys:
         if key.environment not in rooms:
-            rooms[key.environment] = _room(key, axes.origins[key.build], settings, here)
+            rooms[key.environment] = _room(key, axes.origins[key.build], settings, here, builds_here=builds_here)
     profile = preflight.needs_gpu(axes.profile, here)
     cells = tuple(_cell(key, rooms[key.environment], profile) for key in keys)
     return Prepared(cells=cells, rooms=rooms, points=_points(keys, rooms))
@@ -117,7 +120,7 @@ def _base(origin: str) -> spec.Definition | Blocked:
     return spec.with_torch(spec.load(_BASE), version=version.public, cuda=version.local or "")
 
 
-def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) -> Room:
+def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine, *, builds_here: bool) -> Room:
     definition = definition_of(key, origin)
     if isinstance(definition, Blocked):
         return Room(definition=None, blocked=definition)
@@ -127,6 +130,8 @@ def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine) 
     try:
         if here.driver and not definition.image and settings.backend == "venv":  # only what a GPU runs compiles C
             machine.require_compiler()
+        if definition.image and builds_here:
+            refuse_unavailable(settings, definition.image)
         return _resolved(definition, settings)
     except (CannotBuildError, CannotRunError) as error:
         return Room(definition=definition, blocked=from_error(error))

@@ -15,7 +15,7 @@ from packaging.requirements import Requirement
 
 from envs import machine, process, room
 from envs.errors import CannotRunError, UsageError
-from envs.place import refuse_without_engine
+from envs.place import refuse_unavailable
 
 from .commits import refuse_no_repository
 from .probe import RunKind
@@ -35,9 +35,12 @@ _OWN_COMMANDS = ("python", "pip", "torchrun")
 _INTERPRETERS = ("python", "bash", "sh")
 
 
-def refuse_unusable(settings: Settings, *, image: str = "") -> None:
-    """A container engine that does not answer, and a store that cannot be written."""
-    refuse_without_engine(settings, image)
+def refuse_unusable(settings: Settings, *, image: str = "", on: str = "local") -> None:
+    """A container engine that does not answer, an image that is not to be had, and a store that cannot be written.
+
+    Nodes of a cluster may hold an image that this machine does not: only what is built here is looked for here.
+    """
+    refuse_unavailable(settings, image, builds_here=on == "local")
     room.refuse_unwritable(settings.store)
 
 
@@ -63,7 +66,7 @@ def refuse_missing(asked: Asked, settings: Settings, *, base: Definition, torch_
             refuse_options(asked.request.arguments)
         case RunKind.HAZARDS:
             pass  # its one name is checked with the question
-    refuse_unusable(settings, image=base.image)
+    refuse_unusable(settings, image=base.image, on=asked.on)
 
 
 def refuse_options(arguments: Sequence[str]) -> None:

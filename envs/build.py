@@ -146,7 +146,7 @@ def entry_of(what: Definition | Lock, settings: Settings) -> Entry | None:
     if lock is None:
         return None
     try:
-        python = place_of(settings, image).find_python(lock.pythons, offline=True)
+        python = place_of(settings, image, may_fetch=False).find_python(lock.pythons, offline=True)
         pins = lock.select(python.target())
     except (CannotBuildError, CannotRunError):
         return None

@@ -53,9 +53,9 @@ def entry_of(
 
 
 def known_entry(definition: Definition, settings: Settings) -> Entry | None:
-    """The image's entry when it was asked before; None when not, or when no engine answers."""
+    """The image's entry when it was asked before; None when not, or when no engine holds it. Fetches no image."""
     try:
-        place = place_of(settings, definition.image)
+        place = place_of(settings, definition.image, may_fetch=False)
     except ToolError:
         return None
     return Store(settings.store).read(_digest(place))

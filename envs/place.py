@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from . import interpreter, machine, process, sandbox, uv
-from .errors import CannotBuildError, CannotRunError
+from .errors import CannotBuildError, CannotRunError, ToolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -109,10 +109,13 @@ class HostPlace:
 HOST = HostPlace()
 
 
-def place_of(settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ) -> Place:
+def place_of(
+    settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ, *, may_fetch: bool = True
+) -> Place:
     """The place that the settings ask for; with `image` (a definition's) a container of that image.
 
-    CannotRunError (exit 6) when a container is asked for and no engine answers.
+    CannotRunError (exit 6) when a container is asked for and no engine answers; CannotBuildError when there is no such
+    image, or where it may not be fetched and the engine does not hold it.
     """
     if not image and settings.backend == "venv":
         return HOST
@@ -121,10 +124,16 @@ def place_of(settings: Settings, image: str = "", environ: Mapping[str, str] = o
 
     engine = container.connect(environ)
     answers = settings.store / "images"
+    reference = image or settings.base_image
+    try:
+        held = _image(engine, reference, own=not image, may_fetch=may_fetch, answers=answers)
+    except ToolError:
+        engine.close()
+        raise
     return Container(
         engine=engine,
         engine_name=engine.name,
-        held=_image(engine, image or settings.base_image, own=not image, answers=answers),
+        held=held,
         owner=owner_of(settings.store),
         user="0:0" if os.getuid() and engine.rootless() else f"{os.getuid()}:{os.getgid()}",
         gpus="all" if machine.driver_version() else "",
@@ -138,12 +147,24 @@ def place_of(settings: Settings, image: str = "", environ: Mapping[str, str] = o
     )
 
 
-def refuse_without_engine(settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ) -> None:
-    """CannotRunError (exit 6) when a container is asked for and no engine answers; looks at no image."""
-    if image or settings.backend == "container":
-        from . import container  # noqa: PLC0415
+def refuse_unavailable(
+    settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ, *, builds_here: bool = True
+) -> None:
+    """What a container needs and is not there, as far as that can be known without fetching an image.
 
-        container.connect(environ).close()
+    CannotRunError (exit 6) when no engine answers; CannotBuildError (exit 5) when environments are built here, and the
+    image is neither held by the engine nor something that it could fetch.
+    """
+    if not image and settings.backend == "venv":
+        return
+    from . import container  # noqa: PLC0415
+
+    engine = container.connect(environ)
+    try:
+        if builds_here:
+            _is_elsewhere(engine, image or settings.base_image, own=not image)
+    finally:
+        engine.close()
 
 
 def owner_of(store: Path) -> str:
@@ -170,27 +191,42 @@ def remove_leftovers(store: Path, *, used: frozenset[str], environ: Mapping[str,
         engine.close()
 
 
-def _image(engine: container.Engine, reference: str, *, own: bool, answers: Path) -> sandbox.Image:
+def _image(engine: container.Engine, reference: str, *, own: bool, may_fetch: bool, answers: Path) -> sandbox.Image:
     """An image: one the engine holds, an archive on disk, or one its registry has."""
+    if _is_elsewhere(engine, reference, own=own):
+        if not may_fetch:
+            raise CannotBuildError(f"the engine does not hold {reference} yet", outcome="not_published")
+        engine.pull(reference)
+    return _loaded(engine, Path(reference), answers) if Path(reference).is_file() else engine.image(reference)
+
+
+def _is_elsewhere(engine: container.Engine, reference: str, *, own: bool) -> bool:
+    """Whether the image must be fetched first; CannotBuildError where it cannot be: it is local, and not there.
+
+    Args:
+        engine: asked what it holds, and for nothing else.
+        reference: the image's name, digest or id, or an archive.
+        own: whether it is the base image of this tool, which by its name alone is on no registry.
+    """
     if Path(reference).is_file():
-        return _loaded(engine, Path(reference), answers)
+        return False
     if reference.startswith((".", "/")):
         raise CannotBuildError(f"there is no image archive {reference}", outcome="not_published")
-    if not engine.has_image(reference):
-        if reference.startswith("sha256:"):
-            raise CannotBuildError(
-                f"the engine holds no image {reference[:19]} any more",
-                hint="load or pull it again by the name or digest it had",
-                outcome="not_published",
-            )
-        if own and "@" not in reference:
-            raise CannotBuildError(
-                f"the engine has no image {reference}",
-                hint="make it with `python -m envs base-image`, or name another with ENVS_BASE_IMAGE",
-                outcome="not_published",
-            )
-        engine.pull(reference)
-    return engine.image(reference)
+    if engine.has_image(reference):
+        return False
+    if reference.startswith("sha256:"):
+        raise CannotBuildError(
+            f"the engine holds no image {reference[:19]} any more",
+            hint="load or pull it again by the name or digest it had",
+            outcome="not_published",
+        )
+    if own and "@" not in reference:
+        raise CannotBuildError(
+            f"the engine has no image {reference}",
+            hint="make it with `python -m envs base-image`, or name another with ENVS_BASE_IMAGE",
+            outcome="not_published",
+        )
+    return True
 
 
 def _loaded(engine: container.Engine, archive: Path, answers: Path) -> sandbox.Image:

@@ -101,7 +101,7 @@ class Request:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     """Plan, run, report."""
     request = _request(args)
-    refuse_unusable(request.settings)
+    refuse_unusable(request.settings, on=request.on)
     for workaround in {"none", *request.axes.workarounds} - (set(NAMES) - {"none"}):
         refuse_options(("--profile", request.axes.profile, "--workaround", workaround, *request.axes.arguments))
 
@@ -119,7 +119,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         node=request.node or host.node,
         cpus=host.cpus,
     )
-    prepared = prepare(request.axes, request.settings, here=host.machine, common=common)
+    local = request.on == "local"
+    prepared = prepare(request.axes, request.settings, here=host.machine, common=common, builds_here=local)
     estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, paired=request.together)
     if args.dry_run:
         report = _report(request, prepared, prepared.cells, ())

@@ -60,7 +60,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         print(kept.json if args.json else kept.report, file=stdout)
         return _code_of(kept.outcome.name)
     refuse_options((*benchmark_arguments(args), *(() if args.threads is None else ("--threads", str(args.threads)))))
-    refuse_unusable(settings.from_arguments(args, os.environ), image=spec.load(args.env).image)
+    refuse_unusable(settings.from_arguments(args, os.environ), image=spec.load(args.env).image, on=args.on)
     request = request_of(args)
     launcher = _launcher(request, stderr)
     if args.dry_run:

@@ -35,6 +35,7 @@ class FakeEngine:
         unnamed: images without a name, with the store they belong to.
         security: what it says of its own security.
         pulled: the lines of a pull.
+        fetched: the queries of the pulls it was asked for.
         done: called with the number of each request once it was carried out, before it is answered.
     """
 
@@ -47,6 +48,7 @@ class FakeEngine:
     unnamed: dict[str, str] = field(default_factory=dict)
     security: list[str] = field(default_factory=list)
     pulled: list[dict] = field(default_factory=list)
+    fetched: list[str] = field(default_factory=list)
     created: list[dict] = field(default_factory=list)
     removed: list[str] = field(default_factory=list)
     signals: list[str] = field(default_factory=list)
@@ -74,6 +76,7 @@ class FakeEngine:
                 labels = {name: {sandbox.STORE_LABEL: store} for name, store in self.unnamed.items()}
                 return 200, [{"Id": name} for name in labels if self._labelled(query, labels[name])]
             case "POST", "/images/create":
+                self.fetched.append(query)
                 return 200, self.pulled or [{"status": "sha256:" + "b" * 64}]
             case "DELETE", _ if path.startswith("/images/"):
                 del self.unnamed[path.removeprefix("/images/")]
