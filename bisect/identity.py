@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
-from .probe import without_credentials
+from .redaction import without_credentials
 
 if TYPE_CHECKING:
     import argparse

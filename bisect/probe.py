@@ -13,7 +13,6 @@ import hashlib
 import json
 import os
 import platform
-import re
 import shutil
 import signal
 import threading
@@ -25,7 +24,9 @@ from typing import TYPE_CHECKING, Protocol
 from envs import scrub
 
 from .files import write_atomically
+from .heartbeat import Heartbeat
 from .record_file import NAME, record_in
+from .redaction import without_credentials, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 _WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE)
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class RunKind(StrEnum):
@@ -130,7 +129,7 @@ def run_once(
     record = _record(built, request, argv=argv, code=digest, variables=variables)
     _write_record(directory, record)
     stop = stop or threading.Event()
-    heartbeat = _Heartbeat(
+    heartbeat = Heartbeat(
         path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s, stop=stop
     )
     completed = built.place.run(
@@ -196,61 +195,6 @@ def code_digest(folder: Path) -> str:
         total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()
-
-
-def without_credentials(text: str) -> str:
-    """The text without a user name and password in any URL."""
-    return _USERINFO.sub("(kept out)@", text)
-
-
-def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
-    """The variables with the values of secret-looking names, and credentials inside URLs, left out."""
-    return {
-        name: "(kept out)" if _SECRET.search(name) else without_credentials(value)
-        for name, value in sorted(variables.items())
-    }
-
-
-@dataclass(slots=True, kw_only=True)
-class _Heartbeat:
-    """Follows the child's progress file, and gives up on a child that has been silent for `patience_s`."""
-
-    path: Path
-    report: Callable[[Mapping[str, object]], None] | None
-    patience_s: float
-    stop: threading.Event
-    alive_at_s: float = 0.0
-    offset: int = 0
-    last: Mapping[str, object] = field(default_factory=dict)
-
-    def is_dead(self, elapsed_s: float) -> bool:
-        if self.beat():
-            self.alive_at_s = elapsed_s
-        return self.stop.is_set() or elapsed_s - self.alive_at_s > self.patience_s
-
-    def beat(self) -> bool:
-        """Take in what was written since the last call; whether that was anything."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset)
-                fresh = file.read()
-        except FileNotFoundError:
-            return False
-        whole, newline, _ = fresh.rpartition(b"\n")
-        self.offset += len(whole) + len(newline)
-        for line in whole.splitlines():
-            self._take(line)
-        return bool(whole)
-
-    def _take(self, line: bytes) -> None:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            return  # a crash may tear a line in the middle of the file; the next one counts
-        if isinstance(entry, dict):
-            self.last = entry
-            if self.report is not None:
-                self.report(entry)
 
 
 def _argv(built: Environment, request: RunRequest, directory: Path) -> tuple[str, ...]:

@@ -33,8 +33,9 @@ from ..matrix_run import MatrixRun
 from ..matrix_schedule import Plan, plan, plan_text
 from ..matrix_store import MatrixDirectory
 from ..matrix_text import terminal
-from ..probe import code_digest, without_credentials
+from ..probe import code_digest
 from ..recommend import Advice
+from ..redaction import without_credentials
 from ..search_report import report_of
 from ..surroundings import WORKLOAD, refuse_options, refuse_unusable
 from .search_options import PAIRS, add_environment_options, at_the_same_time, takes_gpu

@@ -17,7 +17,8 @@ from ..identity import Identity
 from ..judge import Question
 from ..launch import PLACES
 from ..model import Outcome
-from ..probe import RunKind, RunRequest, without_credentials
+from ..probe import RunKind, RunRequest
+from ..redaction import without_credentials
 
 if TYPE_CHECKING:
     import argparse

@@ -23,8 +23,9 @@ from ..files import only_one
 from ..judge import classify_train, control_verdict, train_result
 from ..launch import Recipe, Task, launcher_on
 from ..model import OutcomeName
-from ..probe import RunKind, RunRecord, RunRequest, load_record, without_credentials
+from ..probe import RunKind, RunRecord, RunRequest, load_record
 from ..progress import follow
+from ..redaction import without_credentials
 from ..run_all import run_all
 from ..run_directory import answered, keep_answer, take_up
 from ..run_plan import show_plan

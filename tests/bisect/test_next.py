@@ -3,7 +3,7 @@
 import io
 import json
 from bisect.cli import main
-from bisect.commands import next as command
+from bisect.problem_file import parse
 
 import pytest
 
@@ -179,7 +179,7 @@ def test_what_is_wrong_with_the_file_is_said(change, message, capsys, tmp_path):
 def test_a_missing_key_and_a_missing_file_are_usage_errors(capsys, tmp_path):
     """An empty search would start, or a traceback appear."""
     with pytest.raises(UsageError, match=r"lacks \['observations'\]"):
-        command.parse(json.dumps({key: value for key, value in DATA.items() if key != "observations"}))
+        parse(json.dumps({key: value for key, value in DATA.items() if key != "observations"}))
     assert main(["next", "--problem", str(tmp_path / "nowhere.json")]) == 2
     assert "nowhere.json" in capsys.readouterr().err
 

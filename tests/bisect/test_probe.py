@@ -1,7 +1,8 @@
 """One run: the child is scrubbed and staged, the evidence is whole, and silence, not slowness, ends it."""
 
 import json
-from bisect.probe import RunKind, RunRequest, code_digest, run_once, without_secrets
+from bisect.probe import RunKind, RunRequest, code_digest, run_once
+from bisect.redaction import without_secrets
 from pathlib import Path
 
 import pytest

@@ -1,0 +1,25 @@
+"""What may not be written down: the values of secret variables, and user names and passwords in URLs. Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+def without_credentials(text: str) -> str:
+    """The text without a user name and password in any URL."""
+    return _USERINFO.sub("(kept out)@", text)
+
+
+def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables with the values of secret-looking names, and credentials inside URLs, left out."""
+    return {
+        name: "(kept out)" if _SECRET.search(name) else without_credentials(value)
+        for name, value in sorted(variables.items())
+    }
