@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from .lineup import lineup
+from .lineup import lineup, told_of_idle
 from .model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Posterior, Probe, Wait
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ def _endpoint(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait |
         due.append(position)
     if not due:
         return None
-    free = [end for end in due if end not in busy][:workers]
-    told = line.told_of_skips(due[0])
-    return _ask(line, free, f"endpoints are checked first{told}", None)
+    free = [end for end in due if end not in busy]
+    idle = told_of_idle(len(free), workers, "nothing else is run before both ends have answered")
+    return _ask(line, free[:workers], f"endpoints are checked first{line.told_of_skips(due[0])}{idle}", None)
 
 
 def _ask(line: Lineup, free: Sequence[int], reason: str, window: _Window | None) -> Probe | Wait:
@@ -161,7 +161,8 @@ def _halve(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait:
     if not usable:
         return _answer(line, window, rising=not old_fails)
     free = _spread(window, workers, busy)
-    return _ask(line, free, f"the middle of {newer - older} change points left", window)
+    idle = told_of_idle(len(free), workers, "no other candidate is left to run")
+    return _ask(line, free, f"the middle of {newer - older} change points left{idle}", window)
 
 
 def _spread(window: _Window, workers: int, busy: frozenset[int]) -> list[int]:

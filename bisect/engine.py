@@ -24,7 +24,7 @@ import numpy as np
 
 from .choose import choose
 from .information import gains
-from .lineup import lineup
+from .lineup import lineup, told_of_idle
 from .model import Exhausted, Probe
 from .moment import Moment
 from .neighbours import answer, credible, likeliest_gap, side_counts
@@ -116,8 +116,9 @@ def _claim(moment: Moment, workers: int) -> Step | None:
     unconfirmed = [position for position, shown in unseen if shown == 0]
     due = [position for position in unconfirmed if position not in moment.pending] or unconfirmed
     if due:
+        idle = told_of_idle(len(due), workers, "nothing else is run before they have answered")
         over = moment.runs >= moment.problem.max_runs
-        return None if over else moment.probe(due[:workers], "both neighbours are confirmed before a claim")
+        return None if over else moment.probe(due[:workers], f"both neighbours are confirmed before a claim{idle}")
     return several_changes(moment, doubt=ISLAND_DOUBT) or answer(
         line, gap, posterior=moment.posterior, notes=_notes(moment, gap), untested="could not be tested"
     )

@@ -34,6 +34,11 @@ def silent(skips: IntArray, answers: IntArray) -> BoolArray:
     return np.asarray(never | (skips >= SILENT * (answers + 1)), dtype=np.bool_)
 
 
+def told_of_idle(asked: int, workers: int, why: str) -> str:
+    """What the reason of a probe adds where it asks for fewer runs than there are workers, or ''."""
+    return f"; fewer probes than workers ({asked} for {workers}): {why}" if asked < workers else ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lineup:
     """Positions, oldest first, and the counts at each.

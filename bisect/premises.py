@@ -12,6 +12,7 @@ import numpy as np
 
 from .intervals import allowed_rate
 from .islands import find_island, tell
+from .lineup import told_of_idle
 from .model import Contradiction, NoRegression
 from .neighbours import likeliest_gap, side_counts
 from .posterior import cautious_pair, infer
@@ -72,7 +73,8 @@ def endpoint(moment: Moment, workers: int) -> Contradiction | Probe | None:
     due = [end for end, runs in under_way.items() for _ in range(ENDPOINT_RUNS - runs)]
     if not due or moment.runs >= moment.problem.max_runs:
         return None
-    return moment.probe(due[:workers], f"endpoints are checked first, more than once{line.told_of_skips(due[0])}")
+    idle = told_of_idle(len(due), workers, "nothing else is run before both ends have answered")
+    return moment.probe(due[:workers], f"endpoints are checked first, more than once{line.told_of_skips(due[0])}{idle}")
 
 
 def several_changes(moment: Moment, *, doubt: float) -> Contradiction | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lineup import lineup, silent
+from .lineup import lineup, silent, told_of_idle
 from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
@@ -172,7 +172,8 @@ def _endpoint(state: _State, workers: int, pending: Sequence[str]) -> Step | Non
         return None
     if state.over:
         return state.undecided(f"inconclusive: {state.made} pairs were made before both endpoints were measured")
-    return state.probe(due[:workers], "endpoints are measured first; pairs of the good one are the A/A noise")
+    idle = told_of_idle(len(due), workers, "nothing else is run before both ends are measured")
+    return state.probe(due[:workers], f"endpoints are measured first; pairs of the good one are the A/A noise{idle}")
 
 
 def _baseline_differs_from_itself(state: _State) -> Exhausted | None:
@@ -228,7 +229,8 @@ def _claim(state: _State, workers: int) -> Step | None:
     sides = (gap.newer, gap.older)
     due = [position for position in sides for _ in range(NEIGHBOUR_PAIRS - int(state.count[position]))]
     if due:
-        return None if state.over else state.probe(due[:workers], "both neighbours are confirmed before a claim")
+        idle = told_of_idle(len(due), workers, "nothing else is run before they have answered")
+        return None if state.over else state.probe(due[:workers], f"both neighbours are confirmed before a claim{idle}")
     steps = find_steps(line, state.pairs, min_effect=-math.log1p(-state.min_effect))
     sure = min(gap.mass, steps.inside(gap.older, gap.newer))
     if sure < state.problem.confidence:

@@ -1,7 +1,10 @@
 """The next step of a search, by enumeration where it is small and by coins where it is noisy."""
 
+from bisect.certain import next_certain_step
 from bisect.engine import next_step, useless
 from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
+from bisect.throughput import next_step as next_speed_step
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -171,6 +174,26 @@ def test_max_runs_ends_with_what_is_known():
 
 
 @pytest.mark.parametrize(
+    ("beside", "never_run"),
+    [pytest.param(f"c1:{'g' * 30}", "c38", id="bad one"), pytest.param(f"c38:{'b' * 30}", "c1", id="good one")],
+)
+def test_a_budget_that_ends_before_both_neighbours_were_run_claims_nothing(beside, never_run):
+    """The suspects of a wide hole would be named at 97 % by its width alone, one neighbour never having been run."""
+    hole = " ".join(f"c{place}:s" for place in range(2, 38))
+    observations = seen(f"c0:{'g' * 30} {beside} {hole} c39:{'b' * 30}")
+    ended = next_step(problem(40, max_runs=len(observations)), observations)
+    goes_on = next_step(problem(40, max_runs=len(observations) + 1), observations, workers=3)
+
+    assert isinstance(ended, Exhausted)
+    assert ended.confidence > 0.95
+    assert (goes_on.candidate, goes_on.also) == (never_run, ())
+    assert goes_on.reason == (
+        "both neighbours are confirmed before a claim; fewer probes than workers (1 for 3): "
+        "nothing else is run before they have answered"
+    )
+
+
+@pytest.mark.parametrize(
     "observations",
     [
         pytest.param("c0:g c1:bbg", id="0 of 1 and 2 of 3"),
@@ -305,6 +328,23 @@ def test_probes_under_way_are_not_asked_again():
     busy = (first.candidate, *first.also)
 
     assert next_step(problem(65), observations, pending=busy).candidate not in busy
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(2, 8), st.integers(1, 9), st.data())
+def test_fewer_probes_than_workers_always_say_why(size, workers, data):
+    """Idle nodes would look like a fault of the scheduler: every engine, whatever was seen and is under way."""
+    place = st.integers(0, size - 1)
+    runs = data.draw(st.lists(st.tuples(place, st.sampled_from("gbs")), max_size=20))
+    pending = [f"c{number}" for number in data.draw(st.lists(place, max_size=3))]
+    verdicts = [run for number, word in runs for run in seen(f"c{number}:{word}")]
+    values = [replace(run, value=-0.1 if run.conclusion is BAD else 0.0) for run in verdicts]
+    asked = problem(size)
+    for decide, observations in ((next_step, verdicts), (next_certain_step, verdicts), (next_speed_step, values)):
+        step = decide(asked, observations, workers=workers, pending=pending)
+        if isinstance(step, Probe):
+            probes = 1 + len(step.also)
+            assert (probes < workers) == (f"fewer probes than workers ({probes} for {workers}): " in step.reason)
 
 
 def test_endpoint_runs_under_way_are_counted():

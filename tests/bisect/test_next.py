@@ -109,6 +109,32 @@ def test_several_workers_by_file_or_option(capsys, tmp_path):
     assert len(json.loads(by_file.out)["also"]) == 2
 
 
+@pytest.mark.parametrize(
+    ("observations", "told"),
+    [
+        pytest.param(
+            [["d1", "good"], ["d5", "bad"], ["d5", "bad"]],
+            "endpoints are checked first, more than once; fewer probes than workers (1 for 3): "
+            "nothing else is run before both ends have answered",
+            id="verdicts",
+        ),
+        pytest.param(
+            [["d1", 1.0], ["d5", 0.9], ["d5", 0.9]],
+            "endpoints are measured first; pairs of the good one are the A/A noise; "
+            "fewer probes than workers (1 for 3): nothing else is run before both ends are measured",
+            id="ratios",
+        ),
+    ],
+)
+def test_workers_that_get_no_probe_are_told_why(capsys, tmp_path, observations, told):
+    """A scheduler that asked for three would take one for an error of its own, or for all there is to run."""
+    _, output = _run({**DATA, "observations": observations, "workers": 3}, capsys, tmp_path, "--json")
+    step = json.loads(output.out)
+
+    assert (step["candidate"], step["also"], step["reason"]) == ("d1", [], told)
+    assert told in _run({**DATA, "observations": observations, "workers": 3}, capsys, tmp_path)[1].out
+
+
 def test_stdin_is_read_for_a_dash(monkeypatch, capsys):
     """A pipe would need a temporary file."""
     monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(DATA)))
