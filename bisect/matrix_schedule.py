@@ -13,6 +13,7 @@ No memory: the answer follows from the cells alone, so a killed matrix goes on w
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 from statistics import median
@@ -24,11 +25,12 @@ from .model import OutcomeName
 from .recommend import leading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from envs.room import Estimate
 
     from .matrix import Cell, Rules
+    from .matrix_axes import Budget
 
 USUAL_PAIRS = 4
 """Pairs of runs, about, until a ratio is good enough on a quiet machine."""
@@ -173,24 +175,42 @@ def _reason(entry: Assessment) -> str:
     return f"{entry.count} so far"
 
 
-def plan_text(cells: Sequence[Cell], plan: Plan, *, sizes: Sequence[Estimate], free_bytes: int) -> str:
-    """What is about to happen, before anything is downloaded: cells, those that cannot run and why, the cost.
+def plan_text(cells: Sequence[Cell], plan: Plan, *, sizes: Sequence[Estimate], free_bytes: int, budget: Budget) -> str:
+    """What is about to happen, before anything is downloaded: the cost, every cell, those that cannot run and why.
 
     `sizes` are of the environments that are known to be built; those of the others cannot be told.
     """
-    blocked = [cell for cell in cells if cell.blocked is not None]
+    num_blocked = sum(cell.blocked is not None for cell in cells)
     disk_bytes = sum(needs.disk_bytes for needs in sizes)
     builds = f"{plan.builds} environments to build" + (f" ({_cost(sizes)})" if plan.builds else "")
     runs = f"about {plan.runs} runs, {builds}, {plan.seconds / 60:.0f} minutes"
-    lines = [f"{len(cells)} cells, {len(blocked)} of them impossible here; {runs}"]
-    for environment, why in dict.fromkeys((cell.key.environment, cell.blocked) for cell in blocked):
-        assert why is not None
-        unblock = f"; unblock: {why.unblock}" if why.unblock else ""
-        lines.append(f"  {environment}: {why.state.value}: {why.reason}{unblock}")
+    lines = [f"{len(cells)} cells, {num_blocked} of them impossible here; {runs}", *_listed(cells)]
     if disk_bytes > free_bytes:
         free = f"{free_bytes / 1e9:.1f} GB are free"
         lines.append(f"warning: {free}: give another --store, fewer builds, or prune first")
-    return "\n".join(lines)
+    return "\n".join((*lines, _within(budget, plan)))
+
+
+def _listed(cells: Sequence[Cell]) -> Iterator[str]:
+    """One line an environment: its workarounds by cache, and why they cannot run."""
+    for environment, why in dict.fromkeys((cell.key.environment, cell.blocked) for cell in cells):
+        keys = [cell.key for cell in cells if (cell.key.environment, cell.blocked) == (environment, why)]
+        caches = dict.fromkeys(key.cache for key in keys)
+        named = (
+            f"{', '.join(key.workaround for key in keys if key.cache == cache)} ({cache} cache)" for cache in caches
+        )
+        line = f"  {environment}: workaround {'; '.join(named)}"
+        if why is not None:
+            unblock = f"; unblock: {why.unblock}" if why.unblock else ""
+            line += f"; cannot run: {why.state.value}: {why.reason}{unblock}"
+        yield line
+
+
+def _within(budget: Budget, plan: Plan) -> str:
+    """What one invocation may spend, and whether the plan is more than that."""
+    is_more = plan.runs > budget.runs if budget.runs is not None else plan.seconds > (budget.seconds or math.inf)
+    more = ": less than all of it; the cells that tell most come first, and the same command goes on" if is_more else ""
+    return f"budget of one invocation (--budget): {budget}{more}"
 
 
 def _cost(sizes: Sequence[Estimate]) -> str:

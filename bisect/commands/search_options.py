@@ -92,7 +92,8 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     budget.add_argument("--confidence", type=float, default=0.95, metavar="P")
     budget.add_argument("--max-runs", type=int, default=300, metavar="N")
     budget.add_argument("--workers", type=int, default=1, metavar="N", help="runs at the same time (default: 1)")
-    budget.add_argument("--keep", type=int, default=6, metavar="N", help="environments kept on disk (default: 6)")
+    kept = "environments kept on disk (default: 6; at least 2, and one more than --workers)"
+    budget.add_argument("--keep", type=int, default=6, metavar="N", help=kept)
     budget.add_argument("--dry-run", action="store_true", help="show the plan (builds, disk, time) and stop")
     output = parser.add_argument_group("output")
     output.add_argument("--out", metavar="DIR", help="run directory; the same one again goes on")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from bisect.cli import main
-from bisect.commands.matrix import _exit_code, _interrupt
+from bisect.commands.matrix import BUDGET, DEFAULT_AXES, _exit_code, _interrupt, add_arguments
+from bisect.matrix_axes import parse_axes, parse_budget
 from bisect.matrix_gate import parse_gate
 from bisect.recommend import Advice
 from dataclasses import replace
@@ -73,6 +75,16 @@ def test_the_exit_code_says_answered_gate_or_unsettled(capsys):
     assert left.recommendations[0][1].advice is Advice.NOT_ENOUGH_EVIDENCE
     assert _exit_code(Asked(), left, stderr=sys.stderr) == 4
     assert "go on with: python -m bisect matrix --out m" in capsys.readouterr().err
+
+
+def test_the_help_names_the_default_budget():
+    """A night's matrix would stop after 18 minutes, and nobody had been told."""
+    axes = parse_axes(DEFAULT_AXES.read_text(), shipped=["cu128", "cu130"])
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+
+    assert parse_budget(BUDGET) == axes.budget
+    assert f"{BUDGET} in ours)" in " ".join(parser.format_help().split())
 
 
 def test_a_terminated_job_ends_like_ctrl_c():

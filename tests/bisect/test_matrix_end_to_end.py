@@ -68,11 +68,17 @@ def matrix(world, *words):
 
 def test_the_dry_run_shows_the_plan_and_makes_nothing(world, tmp_path):
     """Nobody starts a job whose cost is unknown (G11)."""
-    done = matrix(world, "--dry-run", "--out", str(tmp_path / "m"))
+    done = matrix(world, "--dry-run", "--out", str(tmp_path / "m"), "--budget", "2 runs")
 
     assert done.returncode == 0, done.stderr
-    assert "8 cells, 2 of them impossible here" in done.stdout
-    assert "2.12.1+cu128: not published: torch 2.12.1 was never built for cu128; unblock: use one of" in done.stdout
+    first, *cells, budget = done.stdout.splitlines()
+    assert first.startswith("8 cells, 2 of them impossible here")
+    assert cells[:3] == [f"  {name}: workaround none, lock (cold cache)" for name in ("old", "racy", "new")]
+    assert cells[3].startswith(
+        "  2.12.1+cu128: workaround none, lock (cold cache); cannot run: not published: torch 2.12.1 was never built "
+        "for cu128; unblock: use one of"
+    )
+    assert budget.startswith("budget of one invocation (--budget): 2 runs: less than all of it")
     assert not (tmp_path / "m").exists()
     assert not (world / "store" / "environments").exists()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from bisect.matrix import Blocked, CellRun, Rules, State, with_block, with_run
-from bisect.matrix_schedule import next_choice, plan
+from bisect.matrix_axes import parse_budget
+from bisect.matrix_schedule import next_choice, plan, plan_text
 from bisect.matrix_state import assess
 from bisect.recommend import Advice, recommend
 from dataclasses import replace
 from itertools import pairwise
+
+import pytest
 
 from .matrix_cells import OK, RACE, blocked, cell
 
@@ -154,3 +157,30 @@ def test_once_every_cell_was_looked_at_the_decisive_ones_come_first():
     assert len(set(after)) == 1
     assert after[0][0] != "a"
     assert recommend(assess(looked, rules), current="a", machine=cells[0].key.machine).advice is Advice.UPGRADE
+
+
+def test_the_plan_lists_every_cell_and_why_one_cannot_run():
+    """Nobody could see that the axes ask for a cell too many, or one too few."""
+    cells = [cell("a"), cell("a", workaround="lock"), cell("a", cache="warm"), cell("b"), blocked("c"), cell("d")]
+
+    lines = plan_text(
+        cells, plan(cells, Rules(), build_s={}), sizes=[], free_bytes=0, budget=parse_budget("18m")
+    ).splitlines()
+
+    assert lines[0].startswith("6 cells, 1 of them impossible here; about ")
+    assert lines[1:5] == [
+        "  a: workaround none, lock (cold cache); none (warm cache)",
+        "  b: workaround none (cold cache)",
+        "  c: workaround none (cold cache); cannot run: driver too old: too old; unblock: update it",
+        "  d: workaround none (cold cache)",
+    ]
+    assert lines[5].startswith("budget of one invocation (--budget): 18 minutes")
+
+
+@pytest.mark.parametrize(("budget", "is_less"), [("1m", True), ("9h", False), ("1 run", True), ("999 runs", False)])
+def test_a_budget_that_ends_before_the_plan_does_says_so(budget, is_less):
+    """A job that must answer tonight would be planned with a budget that answers next week."""
+    cells = grid("a", "b")
+    text = plan_text(cells, plan(cells, Rules(), build_s={}), sizes=[], free_bytes=0, budget=parse_budget(budget))
+
+    assert text.splitlines()[-1].endswith("the same command goes on") is is_less

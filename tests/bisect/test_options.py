@@ -53,3 +53,17 @@ def test_an_option_that_older_journals_lack_does_not_end_their_searches(tmp_path
     found = identity("--good", "2.14.0", "--for", "fx_flag_race")
     with pytest.raises(UsageError, match="good, hunted differ"):
         found.refuse_another(header(identity(*speed)), "torch-releases", tmp_path)
+
+
+@pytest.mark.parametrize("command", ["torch-nightlies", "torch-releases", "releases", "packages"])
+def test_the_least_of_keep_stands_in_its_help(command):
+    """The minimum was found out by being refused."""
+    module = importlib.import_module(f"bisect.commands.{COMMANDS[command][0]}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    ends = ["gadget", "--env", "cu130"] if command == "releases" else []
+    words = [*ends, "--good", "2.15.0", "--bad", "2.8.0", "--keep", "1"]
+
+    assert "at least 2" in next(action.help for action in parser._actions if action.dest == "keep")
+    with pytest.raises(UsageError, match="--keep 1: it must be at least 2"):
+        asked(argparse.Namespace(**vars(parser.parse_args(words)), rest=(), argv=()))
