@@ -90,7 +90,7 @@ _MATRIX: Mapping[str, Shape] = {
         "environment": TEXT, "lock": TEXT, "benchmark": TEXT, "machine": TEXTS,
         "answers": list_of(record(_ANSWER), "answers"),
     },
-    "control": {"of": TEXTS, "verdict": TEXT},
+    "control": {"of": TEXTS, "verdict": TEXT}, "pairs": {"machine": TEXTS, "together": TRUTH},
 }  # fmt: skip
 
 

@@ -208,7 +208,8 @@ def _listed(cells: Sequence[Cell]) -> Iterator[str]:
 
 def _within(budget: Budget, plan: Plan) -> str:
     """What one invocation may spend, and whether the plan is more than that."""
-    is_more = plan.runs > budget.runs if budget.runs is not None else plan.seconds > (budget.seconds or math.inf)
+    seconds = math.inf if budget.seconds is None else budget.seconds
+    is_more = plan.runs > budget.runs if budget.runs is not None else plan.seconds > seconds
     more = ": less than all of it; the cells that tell most come first, and the same command goes on" if is_more else ""
     return f"budget of one invocation (--budget): {budget}{more}"
 

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from envs.errors import UsageError
 
+from . import matrix_pairs
 from .files import make_run_directory, write_atomically
 from .journal import FILE_NAME, Journal
 from .matrix import Cell, CellKey, CellRun
@@ -170,6 +171,11 @@ class MatrixDirectory:
     def keep_axes(self, text: str) -> None:
         """The axes as asked for, for `--resume`."""
         write_atomically(self.path / "axes.toml", text)
+
+    def keep_pairs(self, machine: tuple[str, ...], *, together: bool) -> None:
+        """How throughput is measured on a machine; written down when the matrix begins there."""
+        if matrix_pairs.begun(self._journal.contents, machine) is None:
+            self._append(matrix_pairs.EVENT, machine=machine, together=together)
 
     def write_reports(self, report: Report, page: str) -> None:
         """Every form of the report, each whole or not at all."""

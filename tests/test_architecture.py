@@ -20,7 +20,7 @@ PURE = {
     "bisect": {
         "model", "candidates", "classify", "signatures", "engine", "posterior", "packages", "throughput", "intervals",
         "matrix", "matrix_axes", "matrix_compare", "matrix_factors", "matrix_gate", "matrix_json", "matrix_junit",
-        "matrix_measure", "matrix_notes", "matrix_offers",
+        "matrix_measure", "matrix_notes", "matrix_offers", "matrix_pairs",
         "matrix_report", "matrix_schedule", "matrix_state", "matrix_text", "matrix_throughput", "plot", "preflight",
         "report", "report_text", "train_report", "certain", "plan", "recommend", "freeze", "explain", "result",
         "decode", "settle", "causes", "conclusion", "endings", "imports", "result_findings", "choose", "lineup",

@@ -19,7 +19,7 @@ from envs.errors import InterruptedRunError, UsageError
 
 from ..cures import NAMES
 from ..html import matrix_page
-from ..journal import FILE_NAME
+from ..journal import FILE_NAME, read
 from ..launch import PLACES, LocalLauncher, launcher_on
 from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
 from ..matrix_cell import CellRuns
@@ -27,6 +27,7 @@ from ..matrix_compare import compare
 from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
 from ..matrix_hands import Hands, LaunchingHands
 from ..matrix_json import parse_report, report_json
+from ..matrix_pairs import begun, settled
 from ..matrix_plan import Prepared, prepare, template
 from ..matrix_report import HazardAnswer, Origin, Report, make_report
 from ..matrix_run import MatrixRun
@@ -75,7 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs",
         choices=PAIRS,
         default="auto",
-        help="throughput from pairs of runs made at the same time, or alternating (auto: together without a GPU)",
+        help="throughput from pairs of runs made at the same time, or alternating (auto: together without a GPU); a matrix "
+        "goes on as it began",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     add_environment_options(parser, places=PLACES)
@@ -98,6 +100,7 @@ class Request:
     on: str
     slurm_profile: str
     workers: int
+    pairs: str
     together: bool
     command: str
 
@@ -124,6 +127,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         cpus=host.cpus,
     )
     local = request.on == "local"
+    request = replace(request, together=_together(request, common.machine))
     prepared = prepare(request.axes, request.settings, here=host.machine, common=common, builds_here=local)
     estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, paired=request.together)
     if args.dry_run:
@@ -138,9 +142,18 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     return _exit_code(request, report, stderr=stderr)
 
 
+def _together(request: Request, machine: tuple[str, ...]) -> bool:
+    """Whether throughput is measured in pairs: as the matrix began on this machine, where it did."""
+    path = request.directory / FILE_NAME
+    before = begun(read(path), machine) if path.exists() else None
+    return settled(before, together=request.together, is_asked=request.pairs != "auto" or request.on != "local")
+
+
 def _run(request: Request, prepared: Prepared, hands: Hands, say: Callable[[str], None]) -> Report:
     directory = MatrixDirectory(request.directory)
     directory.keep_axes(request.axes_text)
+    for where in {cell.key.machine for cell in prepared.cells}:
+        directory.keep_pairs(where, together=request.together)
     running = MatrixRun(
         axes=request.axes,
         prepared=prepared,
@@ -251,6 +264,7 @@ def _request(args: argparse.Namespace) -> Request:
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         workers=args.workers,
+        pairs=args.pairs,
         together=together,
         command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
     )

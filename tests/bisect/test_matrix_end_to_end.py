@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from bisect.journal import read
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,9 @@ def test_a_matrix_from_the_command_line(world, tmp_path):
     again = matrix(world, "--out", str(out), "--compare", str(out))
     assert "0 of 8 cells differ" in again.stdout
     assert json.loads((out / "matrix.json").read_text())["cells"][0]["runs"] == report["cells"][0]["runs"]
+
+    begun = next(entry for entry in read(out / "journal.jsonl").of("pairs"))
+    otherwise = "alternating" if begun["together"] else "together"
+    refused = matrix(world, "--out", str(out), "--resume", "--pairs", otherwise)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "leave --pairs out, or give another --out" in refused.stderr
