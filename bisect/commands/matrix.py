@@ -76,8 +76,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--pairs",
         choices=PAIRS,
         default="auto",
-        help="throughput from pairs of runs made at the same time, or alternating (auto: together without a GPU); a matrix "
-        "goes on as it began",
+        help="throughput from pairs of runs made at the same time, or alternating (auto: together without a GPU); "
+        "a matrix goes on as it began",
     )
     parser.add_argument("--json", action="store_true", help="the report as JSON on stdout")
     add_environment_options(parser, places=PLACES)
