@@ -39,6 +39,7 @@ from .premises import (
     several_changes,
     sides_alike,
 )
+from .probability import percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -160,7 +161,7 @@ def _out_of_runs(moment: Moment) -> Exhausted | None:
         confidence=confidence,
         posterior=moment.posterior,
         reason=f"{moment.runs} runs were made, {moment.problem.max_runs} allowed; "
-        f"no change at all has probability {moment.belief.none:.3f}",
+        f"no change at all has a probability of {percent(moment.belief.none)}",
     )
 
 

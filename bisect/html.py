@@ -34,10 +34,11 @@ from .matrix_text import (
     throughput_text,
 )
 from .matrix_throughput import log_ratios
-from .report import end_labels, git_range, percent, sentence, verdict_name
+from .probability import percent
+from .report import end_labels, git_range, sentence, verdict_name
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .matrix import CellRun
     from .matrix_report import Report as MatrixReport
@@ -99,6 +100,7 @@ def search_page(report: SearchReport, *, created: str = "") -> str:
         verdict=verdict_name(report.step),
         notes=report.notes,
         posterior=_posterior(report),
+        chance=_chance_of(report),
         no_change=report.step.posterior.none,
         between=git_range(report),
         ends={row.name: mark for row, mark in zip(report.neighbours, end_labels(report.step), strict=True) if row},
@@ -141,7 +143,6 @@ def _environment() -> Environment:
         "slug": slug,
         "href": href,
         "number": number,
-        "percent": percent,
         "mebibytes": mebibytes,
         "ratio": format_ratio,
         "throughput": throughput_text,
@@ -229,7 +230,17 @@ def _posterior(report: SearchReport) -> Markup:
         )
         for row in report.rows
     ]
-    return Markup(plot.posterior_plot(bars, none=report.step.posterior.none))  # noqa: S704  (an SVG tree)
+    svg = plot.posterior_plot(bars, none=report.step.posterior.none, chance=_chance_of(report))
+    return Markup(svg)  # noqa: S704  (an SVG tree)
+
+
+def _chance_of(report: SearchReport) -> Callable[[float], str]:
+    """How a probability is told: where one run settles a build, a candidate is ruled out or it is not."""
+    return _possible if report.certain else percent
+
+
+def _possible(share: float) -> str:
+    return "possible" if share > 0.0 else "ruled out"
 
 
 def _strength(entry: Assessment) -> str:

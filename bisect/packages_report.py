@@ -21,7 +21,7 @@ from .packages import (
     SetExhausted,
 )
 from .packages_differences import Item, ItemKind
-from .report import percent
+from .probability import percent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 from .pace import stall_limit
+from .probability import percent
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .matrix import Trace
 
@@ -40,10 +41,11 @@ class Bar:
     mark: str = ""
 
 
-def posterior_plot(bars: Sequence[Bar], *, none: float) -> str:
+def posterior_plot(bars: Sequence[Bar], *, none: float, chance: Callable[[float], str] = percent) -> str:
     """Probability of the change at each candidate, oldest left, with `no change` apart at the right.
 
     Under each bar: the runs without (round) and with the failure (cross), or a dash where the build was unusable.
+    `chance` tells a probability in words.
     """
     width = max(480, min(960, 24 * (len(bars) + 2) + _WIDE_LEFT + _RIGHT))
     height, base = 245, 150
@@ -57,14 +59,14 @@ def posterior_plot(bars: Sequence[Bar], *, none: float) -> str:
     for number, bar in enumerate(bars):
         x = _WIDE_LEFT + number * pitch
         group = ET.SubElement(svg, "g", {"class": f"bar {bar.mark.replace(' ', '-')}".strip()})
-        ET.SubElement(group, "title").text = _bar_title(bar)
+        ET.SubElement(group, "title").text = _bar_title(bar, chance(bar.probability))
         _rect(group, x + pitch * 0.15, base - bar.probability * scale, pitch * 0.7, bar.probability * scale)
         _runs_mark(group, bar, x + pitch / 2, base)
         if number in labelled:
             _tilted(group, x + pitch / 2, base + 30, bar.name, bold=bool(bar.mark))
     x = _WIDE_LEFT + (len(bars) + 1) * pitch
     group = ET.SubElement(svg, "g", {"class": "bar none"})
-    ET.SubElement(group, "title").text = f"no change in the range: {none:.2%}"
+    ET.SubElement(group, "title").text = f"no change in the range: {chance(none)}"
     _rect(group, x + pitch * 0.15, base - none * scale, pitch * 0.7, none * scale)
     _tilted(group, x + pitch / 2, base + 30, "no change", bold=False)
     return _text_of(svg)
@@ -163,10 +165,10 @@ def ratio_span(values: Sequence[float]) -> tuple[float, float]:
     return min(low / 1.02, 0.9), max(high * 1.02, 1.1)
 
 
-def _bar_title(bar: Bar) -> str:
+def _bar_title(bar: Bar, chance: str) -> str:
     runs = f"{bar.bad}/{bar.good + bar.bad} runs failed" if bar.good + bar.bad else "not run"
     skipped = f", {bar.skipped} unusable" if bar.skipped else ""
-    return f"{bar.name}: {bar.probability:.2%}, {runs}{skipped}" + (f" ({bar.mark})" if bar.mark else "")
+    return f"{bar.name}: {chance}, {runs}{skipped}" + (f" ({bar.mark})" if bar.mark else "")
 
 
 def _runs_mark(group: ET.Element, bar: Bar, x: float, base: float) -> None:

@@ -24,6 +24,7 @@ from .model import (
     Probe,
     Step,
 )
+from .probability import percent
 from .state import State, observation_of
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class Report:
         lock_diff: how the environments of the two neighbours differ beside torch.
         faulty: nodes that failed everything; what they ran counts for nothing.
         dependent: candidates that fail on one node only.
+        certain: whether the probe was taken at its word, one run settling a build: then `step.confidence` is 1, and
+            holds as long as that does.
     """
 
     kind: str
@@ -98,6 +101,7 @@ class Report:
     lock_diff: tuple[str, ...] = ()
     faulty: tuple[FaultyNode, ...] = ()
     dependent: tuple[NodeDependence, ...] = ()
+    certain: bool = False
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -214,23 +218,25 @@ def sentence(report: Report) -> str:
     match step:
         case Found():
             word = "fixed" if step.direction == "fix" else "regression"
-            text = f"{word}: {_ends(step)} ({report.hunted}; {percent(step.confidence)} sure after {runs})"
+            text = f"{word}: {_ends(step)} ({report.hunted}; {_how_sure(report, step, runs)})"
         case Narrowed():
             text = (
                 f"narrowed: {_ends(step)}; the change is in one of {', '.join(step.suspects)} "
-                f"({report.hunted}; {percent(step.confidence)} sure after {runs}): {step.reason}"
+                f"({report.hunted}; {_how_sure(report, step, runs)}): {step.reason}"
             )
+        case NoRegression() if report.certain:
+            text = f"no regression in the range ({report.hunted}; {_how_sure(report, step, runs)}): {step.reason}"
         case NoRegression():
-            text = (
-                f"no regression in the range ({report.hunted}; {runs}): {step.reason}; "
-                f"the clean runs still allow a failure rate of {percent(step.allowed_rate)}"
-            )
+            text = f"no regression in the range ({report.hunted}; {runs}): {step.reason}"
+            if 0.0 < step.allowed_rate < 1.0:
+                allowed = "pairs still allow a loss of" if paired else "clean runs still allow a failure rate of"
+                text += f"; the {allowed} {percent(step.allowed_rate)}"
         case Contradiction():
             where = f" at {step.endpoint}" if step.endpoint else ""
             text = f"contradiction{where} ({report.hunted}; {runs}): {step.reason}"
         case Exhausted():
             text = (
-                f"inconclusive: {step.reason} ({report.hunted}; {percent(step.confidence)} sure after {runs}); "
+                f"inconclusive: {step.reason} ({report.hunted}; {_how_sure(report, step, runs)}); "
                 f"suspects: {_some(step.suspects)}"
             )
         case Probe():
@@ -238,6 +244,12 @@ def sentence(report: Report) -> str:
         case _:
             assert_never(step)
     return text
+
+
+def _how_sure(report: Report, step: Found | Narrowed | NoRegression | Exhausted, runs: str) -> str:
+    if report.certain:
+        return f"{runs}, each settles its build as long as the probe always answers the same"
+    return f"{percent(step.confidence)} sure after {runs}"
 
 
 def _ends(step: Found | Narrowed) -> str:
@@ -248,14 +260,6 @@ def _ends(step: Found | Narrowed) -> str:
 
 def _some(names: tuple[str, ...]) -> str:
     return ", ".join(names) if len(names) <= 8 else f"{', '.join(names[:4])}, ... ({len(names)} in all)"
-
-
-def percent(share: float) -> str:
-    """A probability for a person, never rounded up to certainty. 0.99961 -> `99.96 %`."""
-    if share >= 1.0 or share <= 0.0 or 0.01 <= share <= 0.99:
-        return f"{share * 100:.0f} %"
-    digits = next((n for n in (1, 2, 3) if 0 < float(f"{share * 100:.{n}f}") < 100), 4)
-    return f"{share * 100:.{digits}f} %"
 
 
 def git_range(report: Report) -> str | None:

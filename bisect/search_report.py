@@ -60,6 +60,7 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
         journal=str(directory / FILE_NAME),
         faulty=state.faulty_nodes,
         dependent=dependent(state.evidence),
+        certain=plan["certain"],
     )
     before, after = report.in_time_order
     if before is None or after is None:

@@ -6,6 +6,7 @@ import math
 from statistics import median
 from typing import TYPE_CHECKING
 
+from . import probability
 from .pace import percent
 from .speed_steps import ANOTHER_STEP
 
@@ -52,8 +53,8 @@ def stall_note(observations: Sequence[Observation], candidate: str) -> str:
 
 def another_step(line: Lineup, steps: Steps, older: int, newer: int) -> str:
     """Where else the rate probably changes, or ''. Mending the change in (older, newer] would leave that part."""
-    first, last, probability = steps.elsewhere(older, newer)
-    if probability < ANOTHER_STEP:
+    first, last, share = steps.elsewhere(older, newer)
+    if share < ANOTHER_STEP:
         return ""
-    where = f"between {line.name(first)} and {line.name(last)} ({100 * probability:.0f} %)"
+    where = f"between {line.name(first)} and {line.name(last)} ({probability.percent(share)})"
     return f"more than one step: another one lies {where}, to be searched for on its own"

@@ -15,6 +15,7 @@ from envs.errors import UsageError
 from .. import throughput
 from ..engine import next_step
 from ..model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
+from ..probability import percent
 from ..problem_file import EXAMPLE, num_workers, parse
 
 if TYPE_CHECKING:
@@ -141,13 +142,13 @@ def as_text(step: Step) -> str:
         case Contradiction():
             return f"contradiction: {step.reason}"
         case Exhausted():
-            return f"exhausted: {step.reason}\nsuspects ({step.confidence:.3f}): {' '.join(step.suspects)}"
+            return f"exhausted: {step.reason}\nsuspects ({percent(step.confidence)} sure): {' '.join(step.suspects)}"
         case _:
             assert_never(step)
 
 
 def _sentence(step: Found | Narrowed) -> str:
-    sure = f"confidence {step.confidence:.3f}"
+    sure = f"{percent(step.confidence)} sure"
     if step.direction == "fix":
         return f"fixed: last bad {step.first_bad}, first good {step.last_good}, {sure}"
     return f"last good {step.last_good}, first bad {step.first_bad}, {sure}"

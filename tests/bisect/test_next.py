@@ -48,7 +48,7 @@ def test_a_verdict_names_the_neighbours(capsys, tmp_path):
     assert (step["step"], step["last_good"], step["first_bad"]) == ("found", "d2", "d3")
     assert (step["suspects"], step["direction"]) == (["d3"], "regression")
     assert step["confidence"] >= 0.95
-    assert _run(data, capsys, tmp_path)[1].out.startswith("found: last good d2, first bad d3, confidence 1.000")
+    assert _run(data, capsys, tmp_path)[1].out.startswith("found: last good d2, first bad d3, 99.999 % sure\n")
 
 
 def test_a_hole_is_narrowed_with_its_suspects(capsys, tmp_path):

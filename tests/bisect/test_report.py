@@ -2,16 +2,19 @@
 
 import json
 import sys
-from bisect.journal import Contents
+from bisect.journal import Contents, Journal
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
-from bisect.report import EXIT_CODES, Report, percent, proof_of, rows_of, same_code, sentence, verdict_name
+from bisect.probability import percent
+from bisect.report import EXIT_CODES, Report, proof_of, rows_of, same_code, sentence, verdict_name
 from bisect.report_json import as_json
 from bisect.report_text import markdown, render
-from bisect.search_report import again
+from bisect.search_report import again, report_of, write_reports
+from dataclasses import replace
 
 import pytest
 
 from .fake_python import GOLDEN
+from .searches import HEADER
 
 POSTERIOR = Posterior(by_candidate=(("2.8.0", 0.0), ("2.9.0", 0.02), ("2.10.0", 0.98)), none=0.001)
 PROMISED = {
@@ -167,11 +170,93 @@ def test_the_issue_text_is_the_golden_one():
 
 @pytest.mark.parametrize(
     ("share", "text"),
-    [(1.0, "100 %"), (0.9996, "99.96 %"), (0.95, "95 %"), (0.981, "98 %"), (0.0, "0 %"), (0.001, "0.1 %")],
-)
+    [
+        (1.0, "> 99.999 %"), (1 - 1e-9, "> 99.999 %"), (0.9999949, "99.999 %"), (0.9996, "99.96 %"), (0.95, "95 %"),
+        (0.981, "98 %"), (0.001, "0.1 %"), (1e-9, "< 0.001 %"), (0.0, "0 %"),
+    ],
+)  # fmt: skip
 def test_certainty_is_never_rounded_up(share, text):
-    """99.96 % printed as 100 % is a claim nobody made."""
+    """99.96 % printed as 100 %, or a billionth less than 1, is a claim nobody made; nor is a chance rounded to none."""
     assert percent(share) == text
+
+
+CERTAIN = "each settles its build as long as the probe always answers the same"
+
+
+def _files(directory, answers):
+    """The report's files by suffix, of a search with a probe that is taken at its word."""
+    candidates = [{"id": name, "date": "", "version": name} for name in answers]
+    plan = {
+        "candidates": candidates, "good": "2.13", "bad": "2.16", "equal": [], "cached": [], "hunted": "fx_flag_trace",
+        "certain": True, "throughput": False, "min_effect": 0.01, "excluded": [],
+    }  # fmt: skip
+    journal = Journal.create(directory / "journal.jsonl", HEADER)
+    journal.append("plan", **plan)
+    journal.append("asked", confidence=0.95, max_runs=300)
+    for number, (name, answer) in enumerate(answers.items()):
+        if answer:
+            fields = {"drift": None, "stalled": 0.0, **observed(name, answer, "ok", f"run-{number:04d}")}
+            journal.append(fields.pop("event"), **fields)
+    journal.close()
+    write_reports(report_of(directory), directory)
+    return {path.suffix: path.read_text() for path in directory.glob("report.*")}
+
+
+@pytest.mark.parametrize(
+    ("answers", "told"),
+    [
+        pytest.param(
+            {"2.13": "good", "2.14": "good", "2.15": "bad", "2.16": "bad"},
+            f"regression: last good 2.14, first bad 2.15 (fx_flag_trace; 4 runs, {CERTAIN})",
+            id="found",
+        ),
+        pytest.param(
+            {"2.13": "good", "2.14": "skip", "2.15": "bad", "2.16": "bad"},
+            f"narrowed: last good 2.13, first bad 2.15; the change is in one of 2.14, 2.15 (fx_flag_trace; 3 runs, "
+            f"{CERTAIN}): 1 candidates between the neighbours could not be tested",
+            id="narrowed",
+        ),
+        pytest.param(
+            {"2.13": "good", "2.14": "", "2.15": "", "2.16": "good"},
+            f"no regression in the range (fx_flag_trace; 2 runs, {CERTAIN}): "
+            "the bad endpoint 2.16 does not show the failure",
+            id="no regression",
+        ),
+    ],
+)
+def test_a_probe_taken_at_its_word_makes_nobody_100_percent_sure(tmp_path, answers, told):
+    """`100 % sure after 5 runs` is known of nothing: the answer rests on the probe answering the same every time."""
+    files = _files(tmp_path, answers)
+
+    assert set(files) == {".txt", ".md", ".html", ".json"}
+    assert all(told in text for text in files.values())
+    assert not any("% sure" in text or ">100 %<" in text for text in files.values())
+    assert json.loads(files[".json"])["confidence"] == 1.0
+
+
+def test_the_page_of_a_certain_search_says_what_is_ruled_out_instead_of_a_probability(tmp_path):
+    """The one candidate that is left would stand there with a probability of 100 %."""
+    page = _files(tmp_path, {"2.13": "good", "2.14": "good", "2.15": "bad", "2.16": "bad"})[".html"]
+
+    assert page.count(">ruled out</td>") == 3
+    assert page.count(">possible</td>") == 1
+    assert "2.15: possible, 1/1 runs failed (first bad)" in page
+    assert "as long as the probe always answers the same: then each run settles its build." in page
+
+
+@pytest.mark.parametrize(
+    ("allowed", "told"),
+    [
+        (0.3, "not reproduced; the clean runs still allow a failure rate of 30 %"),
+        (1.0, "not reproduced"),
+        (0.0, "not reproduced"),
+    ],
+)
+def test_no_rate_is_excluded_where_nothing_is_known_of_one(allowed, told):
+    """Two ends of the same code would still `allow a failure rate of 100 %`, or of 0 %."""
+    step = NoRegression(confidence=0.96, allowed_rate=allowed, posterior=POSTERIOR, reason="not reproduced")
+
+    assert sentence(report(step)).endswith(f"; 3 runs): {told}")
 
 
 def test_a_throughput_search_counts_pairs_and_shows_ratios():
@@ -186,6 +271,8 @@ def test_a_throughput_search_counts_pairs_and_shows_ratios():
     assert "97.0 % (85.5 to 110.2, 2 pairs)" in render(made)
     assert "100.0 % (83.6 to 119.7, 1 pairs)" in render(made)
     assert "after 3 pairs of runs" in sentence(made)
+    same = replace(made, step=STEPS["no-regression"])
+    assert sentence(same).endswith("; the pairs still allow a loss of 30 %")
     assert as_json(made)["candidates"][2]["throughput_ratio"] == 0.97045
     assert as_json(made)["candidates"][2]["throughput_interval"] == pytest.approx([0.855, 1.102], abs=0.001)
 

@@ -197,7 +197,7 @@ def test_the_second_step_is_named_beside_the_first():
 
     assert isinstance(verdict, Found)
     assert verdict.first_bad == "c3"
-    assert "more than one step: another one lies between c1 and c2 (100 %)" in verdict.notes[-1]
+    assert "more than one step: another one lies between c1 and c2 (> 99.999 %)" in verdict.notes[-1]
     assert not any("more than one step" in note for note in plain.notes)
     assert verdict.notes[0].startswith("throughput changes by -4.2 % (95 %: -4.")
     assert verdict.notes[0].endswith("one pair is good to 0.2 %")
