@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from envs import edited
 from envs.build import Built, build, is_built
 from envs.errors import CannotBuildError, CannotRunError, ToolError
 from envs.resolve import lock_for
@@ -73,6 +74,7 @@ class Builder:
             if error.outcome in WHOLE_MACHINE:
                 raise
             return self._refused(candidate, error)
+        edited.warn(built, self.say)
         self._keep_evidence(candidate, built)
         found = built.fingerprint
         facts = {name: getattr(found, name) for name in FACTS}

@@ -7,6 +7,7 @@ from collections.abc import Callable  # noqa: TC003  (in a dataclass's fields)
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+from envs import edited
 from envs.build import build
 
 from .launch import Recipe, Task
@@ -53,6 +54,7 @@ class LaunchingHands:
         if self.launcher.node_store is not None:
             return Recipe(definition=definition, settings=replace(self.settings, store=self.launcher.node_store))
         built = build(definition, self.settings, report=self.say)
+        edited.warn(built, self.say)
         if built.fingerprint.torch_error:
             self.say(f"{built.name}: torch cannot be imported: {built.fingerprint.torch_error}")
         return built

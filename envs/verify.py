@@ -92,6 +92,7 @@ def verify(
     pins: Sequence[Pin] = (),
     left: Left | None = None,
     contents: bool = True,
+    since_ns: int | None = None,
 ) -> Verification:
     """Look at a virtual environment.
 
@@ -101,14 +102,16 @@ def verify(
         pins: what should be installed; empty to leave that question out.
         left: what its history left when it was finished, which is no fault.
         contents: whether files are read; a listing finds everything but changed files.
+        since_ns: only files that were modified after this are read, and those of which `left` speaks.
     """
     started = time.monotonic()
     site = _site_packages(environment)
     seen = dict(_walk(environment))
     records, broken, installed = _records(site, environment)
     hashes = _remembered(memory)
-    extra = [path for path in left.digests if path not in records] if left else []
-    wanted = [path for path in (*records, *extra) if path in seen] if contents else []
+    known = {*left.digests, *(item.path for item in left.findings)} if left else set()
+    listed = [path for path in records.keys() | known if path in seen] if contents else []
+    wanted = [path for path in listed if since_ns is None or path in known or seen[path].mtime_ns > since_ns]
     actual = _hash(environment, wanted, seen, hashes)
     findings = [
         *broken,
@@ -246,7 +249,7 @@ def _remembered(memory: Path | None) -> _Hashes:
 def _remember(hashes: _Hashes, actual: Mapping[str, str], seen: Mapping[str, _Seen]) -> None:
     if hashes.path is None or not hashes.computed:
         return
-    table = {path: (seen[path].key, digest) for path, digest in actual.items()}
+    table = hashes.known | {path: (seen[path].key, digest) for path, digest in actual.items()}
     temporary = hashes.path.with_suffix(f".{os.getpid()}")
     try:
         temporary.write_text(json.dumps(table), encoding="utf-8")

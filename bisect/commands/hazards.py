@@ -12,7 +12,7 @@ import shlex
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import settings, spec
+from envs import edited, settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
@@ -51,13 +51,18 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     directory = Path(args.out) if args.out else default_run_directory("hazards")
     refuse_used(directory)
     probed: list[ProbedEnvironment] = []
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
     for definition in definitions:
-        built = build(definition, chosen, report=lambda line: print(line, file=stderr, flush=True))
+        built = build(definition, chosen, report=say)
+        edited.warn(built, say)
         if not probed:
             make_run_directory(directory)
         request = probe_request(names, args.workaround, environment=definition.environment, timeout_s=args.timeout)
         probed.append(probe(definition.name, built, request, directory / definition.name))
-        print(f"{definition.name}: probed", file=stderr, flush=True)
+        say(f"{definition.name}: probed")
     reproduce = _command_line(args)
     text = json.dumps(as_json(probed, reproduce=reproduce), indent=1)
     (directory / "answer.json").write_text(text + "\n", encoding="utf-8")

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import cache, settings, spec
+from envs import cache, edited, settings, spec
 from envs.build import Built, build
 from envs.errors import InterruptedRunError, UsageError
 
@@ -162,12 +162,13 @@ def _built(request: Request, definition: spec.Definition, launcher: Launcher, st
             settings=replace(request.settings, store=launcher.node_store),
             needs_compiler=request.needs_compiler,
         )
-    return build(
-        definition,
-        request.settings,
-        report=lambda line: print(line, file=stderr, flush=True),
-        require_compiler=request.needs_compiler,
-    )
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
+    built = build(definition, request.settings, report=say, require_compiler=request.needs_compiler)
+    edited.warn(built, say)
+    return built
 
 
 def _refuse_refused(record: RunRecord) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import settings, spec
+from envs import edited, settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
@@ -87,7 +87,12 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if args.dry_run:
         runs = request.repeat * len(request.names) + request.control
         return show_plan(definition, chosen, num_runs=runs, as_json=args.json, stdout=stdout)
-    built = build(definition, chosen, report=lambda line: print(line, file=stderr, flush=True))
+
+    def say(line: str) -> None:
+        print(line, file=stderr, flush=True)
+
+    built = build(definition, chosen, report=say)
+    edited.warn(built, say)
     make_run_directory(request.directory)
     cures, plain, control = measure(request, built, stderr=stderr)
     answer = CureAnswer(

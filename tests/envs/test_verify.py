@@ -242,6 +242,27 @@ def test_a_damaged_note_of_a_history_is_an_error(tmp_path, contaminated):
         looked(tmp_path, contaminated)
 
 
+def test_what_was_modified_since_is_all_that_is_read(tmp_path, venv, contaminated):
+    """Each command would read 5 GB first, or take what a history had changed for a change of somebody's."""
+    install(venv, "a", "1", {"a/__init__.py": "1", "a/b.py": "2"})
+    pins = [*PINS, Pin(name="a", version="1", source=Source.DEFAULT, filename="x", sha256="x")]
+    (venv / SITE / LIBRARY).write_text("of the history")
+    expected.keep(tmp_path, pins, [HistoryStep(action=Action.INSTALL, packages=("serving",))])
+    (tmp_path / expected.MEMORY).unlink()
+    built = max(path.stat().st_mtime_ns for path in venv.rglob("*"))
+    left = expected.read(tmp_path)
+
+    untouched = verify.verify(venv, pins=pins, left=left, since_ns=built)
+    (venv / SITE / "a" / "b.py").write_text("3")
+    os.utime(venv / SITE / "a" / "b.py", ns=(built + 1, built + 1))
+    edited = verify.verify(venv, pins=pins, left=left, since_ns=built)
+
+    assert untouched.ok, untouched.findings
+    assert faults(edited) == {("changed", "a/b.py")}
+    assert edited.hashed == untouched.hashed + 1
+    assert edited.hashed < verify.verify(venv, pins=pins, left=left).hashed
+
+
 def test_unchanged_files_are_not_read_again(venv, tmp_path):
     """6 GB must not be read for every question; a change of content must be seen all the same."""
     memory = tmp_path / "memory.json"
