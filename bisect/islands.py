@@ -45,14 +45,14 @@ def find_island(line: Lineup) -> Island | None:
     run = np.flatnonzero(line.runs)
     if run.size < 3 or not _worth_it(line, run):
         return None
-    evidence, best = zip(*(_evidence(line, run, start=start) for start in (0, 1)), strict=True)
-    weights = np.exp(np.array(evidence) - np.max(evidence)) * _PRIOR
+    evidence, best = _evidence(line, run)
+    weights = np.exp(evidence - evidence.max()) * _PRIOR
     probability = weights[:, 2:].sum() / weights.sum()
     if probability < _NEGLIGIBLE:
         return None
     start, more = np.unravel_index(int(np.argmax(weights[:, 2:])), weights[:, 2:].shape)
     switches = int(more) + 2
-    low, high = best[int(start)][switches]
+    low, high = (float(rates[best[start, switches]]) for rates in _pairs())
     sides = _likeliest_sides(line, run, start=int(start), switches=switches, rates=(low, high))
     return Island(probability=float(probability), positions=tuple(int(p) for p in run), sides=sides)
 
@@ -99,27 +99,27 @@ def _log_likelihood(line: Lineup, run: IntArray, rates: FloatArray) -> FloatArra
     return np.asarray(np.outer(line.failures[run], np.log(rates)) + np.outer(line.passes[run], np.log1p(-rates)))
 
 
-def _evidence(line: Lineup, run: IntArray, *, start: int) -> tuple[FloatArray, list[tuple[float, float]]]:
-    """Log evidence of 0, 1, 2, 3 switches, and for each the pair of rates that fits best."""
+def _evidence(line: Lineup, run: IntArray) -> tuple[FloatArray, IntArray]:
+    """Log evidence of 0 to 3 switches (columns) from each side (rows), and the pair of rates that fits each best."""
     low, high = _pairs()
     log_sides = np.stack([_log_likelihood(line, run, low), _log_likelihood(line, run, high)])
     scale = log_sides.max(axis=0)
     sides = np.exp(log_sides - scale)
-    total = scale.sum(axis=0)
-    side = (start + np.arange(MAX_SWITCHES + 1)) % 2
-    chain = np.zeros((MAX_SWITCHES + 1, low.size))
-    chain[0] = sides[start, 0]
+    total = np.tile(scale.sum(axis=0), (2, 1))
+    side = np.add.outer((0, 1), np.arange(MAX_SWITCHES + 1)) % 2
+    chain = np.zeros((2, MAX_SWITCHES + 1, low.size))
+    chain[:, 0] = sides[:, 0]
     for place in range(1, run.size):
         chain = (_switch_ways(int(run[place] - run[place - 1])) @ chain) * sides[side, place]
-        shrink = np.maximum(chain.max(axis=0), 1e-290)
-        chain /= shrink
+        shrink = np.maximum(chain.max(axis=1), 1e-290)
+        chain /= shrink[:, None]
         total += np.log(shrink)
     placed = [comb(int(run[-1] - run[0]), switches) * low.size for switches in range(MAX_SWITCHES + 1)]
-    top = total.max()
-    weight = chain * np.exp(total - top)
+    top = total.max(axis=1, keepdims=True)
+    weight = chain * np.exp(total - top)[:, None]
     with np.errstate(divide="ignore"):
-        evidence = np.log(weight.sum(axis=1) / np.maximum(placed, 1)) + top
-    return evidence, [(float(low[best]), float(high[best])) for best in weight.argmax(axis=1)]
+        evidence = np.log(weight.sum(axis=2) / np.maximum(placed, 1)) + top
+    return evidence, weight.argmax(axis=2)
 
 
 @cache
