@@ -19,7 +19,7 @@ from .. import packages_json
 from .. import packages_report as reports
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
-from ..files import make_run_directory, only_one, refuse_used, write_atomically
+from ..files import make_run_directory, only_one, write_atomically
 from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
 from ..packages_differences import families, items, needs
@@ -90,16 +90,18 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if args.dry_run:
         return dry_run(sides, here, keep=request.keep, as_json=args.json, stdout=stdout)
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
-    journal = _journal(directory, args, request)
-    try:
-        with only_one(directory):
+    if not (directory / FILE_NAME).exists():
+        make_run_directory(directory)
+    with only_one(directory):
+        journal = _journal(directory, args, request)
+        try:
             _search(journal, request, sides, here, say)
-    finally:
-        journal.close()
-    report = report_of(directory)
-    text = json.dumps(packages_json.as_json(report), indent=1)
-    write_atomically(directory / "verdict.json", text)
-    write_atomically(directory / "report.md", reports.markdown(report))
+        finally:
+            journal.close()
+        report = report_of(directory)
+        text = json.dumps(packages_json.as_json(report), indent=1)
+        write_atomically(directory / "verdict.json", text)
+        write_atomically(directory / "report.md", reports.markdown(report))
     print(text if args.json else reports.render(report), file=stdout)
     return EXIT_CODES[reports.verdict_name(report.step)]
 
@@ -152,9 +154,6 @@ def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journ
         journal = Journal.open(path)
         identity.refuse_another(journal.contents.header, KIND, path)
         return journal
-    refuse_used(directory)
-    if not directory.exists():
-        make_run_directory(directory)
     words = without_out(args.argv)
     return Journal.create(path, {"command": KIND, "argv": words, "identity": identity.options, "cwd": str(Path.cwd())})
 

@@ -13,6 +13,7 @@ from bisect.packages_sides import Side
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
 from envs import spec
 from envs.lock import Distribution, Source, Wheel
@@ -245,6 +246,23 @@ def test_equal_lists_are_said_to_be_equal_without_a_build(sides, index):
     assert done.stdout.startswith("no difference: ")
     assert planned.stdout.startswith("no difference between ")
     assert not (sides / "store" / "environments").exists()
+
+
+def test_a_second_process_leaves_the_journal_of_the_first_alone(sides, index):
+    """It would cut off the line that the first one is writing, and only then be refused."""
+    out = sides / "out"
+    words = argv(sides, index, "--out", str(out), bad="good.txt")
+    run(words)
+    with (out / "journal.jsonl").open("a") as file:
+        file.write('{"event": "half')
+    before = (out / "journal.jsonl").read_bytes()
+
+    with FileLock(out / ".lock"):
+        second = run(words)
+
+    assert second.returncode == 2
+    assert "another process is at work" in second.stderr
+    assert (out / "journal.jsonl").read_bytes() == before
 
 
 def test_a_file_that_is_not_there_is_said_to_be_missing(sides, index):
