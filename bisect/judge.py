@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PROOF_LINES = 4
 GIT_SKIP, GIT_ABORT = 125, 128
+REFUSED = 2  # the workload's exit code for a request that it will not run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Question:
     Attributes:
         kind: what is run.
         hazard: the hazard hunted (HAZARDS).
+        under: the workaround that it is probed under (HAZARDS); '' for none.
         hunted: the outcome hunted (TRAIN); None means any failure.
         throughput: the speed of a run is the question, not whether it fails (TRAIN).
         signature: output that means bad (COMMAND).
@@ -39,6 +41,7 @@ class Question:
 
     kind: RunKind
     hazard: str = ""
+    under: str = ""
     hunted: Outcome | None = None
     throughput: bool = False
     signature: str = ""
@@ -49,7 +52,7 @@ class Question:
         """The question as a person would say it."""
         match self.kind:
             case RunKind.HAZARDS:
-                return f"hazard {self.hazard}"
+                return f"hazard {self.hazard}" + (f" under {self.under}" if self.under else "")
             case RunKind.COMMAND:
                 return f"output matching {self.signature!r}" if self.signature else "the command's exit code"
             case RunKind.TRAIN:
@@ -132,7 +135,9 @@ def _judge_hazard(record: RunRecord, hazard: str) -> Judgement:
         result = parse_hazards(record.result_path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ResultError) as error:
         found = classify(_evidence(record, None))
-        reason = f"no answer of the probe: {error if isinstance(error, ResultError) else found.outcome}"
+        reason = (
+            f"no answer of the probe: {error if isinstance(error, ResultError) else _refusal(record) or found.outcome}"
+        )
         outcome = str(found.outcome)
         return Judgement(
             conclusion=Conclusion.SKIP, outcome=outcome, evidence=found.evidence[:PROOF_LINES], reason=reason
@@ -143,6 +148,13 @@ def _judge_hazard(record: RunRecord, hazard: str) -> Judgement:
     evidence = entry.evidence[:PROOF_LINES] if entry else ()
     reason = "" if conclusion is not Conclusion.SKIP else f"{hazard}: {answer.value}"
     return Judgement(conclusion=conclusion, outcome=answer.value, evidence=tuple(evidence), reason=reason)
+
+
+def _refusal(record: RunRecord) -> str:
+    """Why the hazards could not be probed as asked for, as where a workaround has nothing to act on in this build."""
+    if record.returncode != REFUSED:
+        return ""
+    return next((line.removeprefix("error: ") for line in record.log().splitlines() if line.startswith("error: ")), "")
 
 
 def train_result(record: RunRecord) -> TrainResult | None:

@@ -20,6 +20,7 @@ from ..files import make_run_directory, refuse_used
 from ..hazards_report import ProbedEnvironment, as_json, render
 from ..probe import RunKind, RunRequest, run_once
 from ..result_file import ResultError, parse_hazards
+from .probe_options import PLAIN, hazard_workaround
 from .search_options import HAZARDS, add_environment_options, default_run_directory
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "example: python -m bisect hazards cu128 cu130 --only fx_flag_compile,mask_metadata"
     parser.add_argument("envs", nargs="+", metavar="ENV", help="environment definitions or TOML files")
     parser.add_argument("--only", default="", metavar="NAME,...", help=f"some of {', '.join(HAZARDS)}")
-    parser.add_argument("--workaround", default="none", metavar="NAME", help="probe under a change of the process")
+    parser.add_argument("--workaround", default=PLAIN, metavar="NAME", help="probe under a change of the process")
     parser.add_argument("--timeout", type=float, default=PATIENCE_S, metavar="S", help="seconds for all probes")
     parser.add_argument("--out", metavar="DIR", help="run directory (default: runs/<time>-hazards)")
     parser.add_argument("--json", action="store_true", help="the answers as JSON on stdout")
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     names = [name for name in args.only.split(",") if name]
     if unknown := sorted(set(names) - set(HAZARDS)):
         raise UsageError(f"no hazard is named {', '.join(unknown)}", hint=f"choose of {', '.join(HAZARDS)}")
+    hazard_workaround(args.workaround)
     definitions, chosen = [spec.load(name) for name in args.envs], settings.from_arguments(args, os.environ)
     directory = Path(args.out) if args.out else default_run_directory("hazards")
     refuse_used(directory)
@@ -102,6 +104,6 @@ def _last_words(record: RunRecord) -> str:
 
 def _command_line(args: argparse.Namespace) -> str:
     words = ["python", "-m", "bisect", "hazards", *args.envs]
-    defaults = (("only", ""), ("workaround", "none"), ("index", None), ("wheelhouse", None))
+    defaults = (("only", ""), ("workaround", PLAIN), ("index", None), ("wheelhouse", None))
     given = [(name, getattr(args, name)) for name, default in defaults if getattr(args, name) != default]
     return shlex.join([*words, *(text for name, value in given for text in (f"--{name}", str(value)))])

@@ -19,6 +19,7 @@ from ..launch import PLACES
 from ..model import Outcome
 from ..probe import RunKind, RunRequest
 from ..redaction import without_credentials
+from .probe_options import PLAIN, hazard_workaround, probe_arguments, refuse_unused
 
 if TYPE_CHECKING:
     import argparse
@@ -85,7 +86,7 @@ def add_search_options(parser: argparse.ArgumentParser) -> None:
     train.add_argument("--steps", type=int, metavar="N")
     train.add_argument("--seed", type=int, metavar="S")
     train.add_argument("--amplify", action="store_true", help="raise the rate of thread races (and label it)")
-    train.add_argument("--workaround", metavar="NAME")
+    train.add_argument("--workaround", metavar="NAME", help="run, or probe hazards, under this change")
     train.add_argument("--set", dest="sets", action="append", default=[], metavar="KEY=VALUE")
     train.add_argument("--no-control", action="store_true", help="skip the run with one thread at the bad endpoint")
     budget = parser.add_argument_group("budget")
@@ -152,11 +153,12 @@ def asked(args: argparse.Namespace) -> Asked:
         )
     kind = RunKind(args.probe)
     question = _question(args, kind)
+    refuse_unused(args, kind)
     return Asked(
         question=question,
         request=RunRequest(
             kind=kind,
-            arguments=_arguments(args, kind, question),
+            arguments=probe_arguments(args, kind, question),
             timeout_s=args.timeout or PATIENCE_S[kind],
             command=tuple(args.rest),
             signature=args.signature,
@@ -222,7 +224,8 @@ def _question(args: argparse.Namespace, kind: RunKind) -> Question:
                 raise UsageError("--for says nothing about a command", hint="use --signature REGEX")
             return Question(kind=kind, signature=args.signature)
         case RunKind.HAZARDS:
-            return Question(kind=kind, hazard=_hazard(args.hunted))
+            under = hazard_workaround(args.workaround or PLAIN)
+            return Question(kind=kind, hazard=_hazard(args.hunted), under="" if under == PLAIN else under)
         case RunKind.TRAIN:
             if args.hunted == THROUGHPUT:
                 return Question(kind=kind, throughput=True, threads=args.threads)
@@ -252,18 +255,6 @@ def _outcome(text: str) -> Outcome:
         raise UsageError(
             f"--for {text!r} is no outcome", hint="like fx_flag_race, out_of_memory(gpu), segfault, or throughput"
         ) from None
-
-
-def _arguments(args: argparse.Namespace, kind: RunKind, question: Question) -> tuple[str, ...]:
-    if kind is RunKind.HAZARDS:
-        return ("--only", question.hazard)
-    if kind is RunKind.COMMAND:
-        return ()
-    names = ("profile", "threads", "steps", "seed", "workaround")
-    given = [(f"--{name}", getattr(args, name)) for name in names if getattr(args, name) is not None]
-    words = [text for option, value in given for text in (option, str(value))]
-    words += [text for assignment in args.sets for text in ("--set", assignment)]
-    return (*words, *(["--amplify"] if args.amplify else []))
 
 
 def compiles_native_code(args: argparse.Namespace) -> bool:

@@ -112,7 +112,10 @@ def test_a_missing_answer_is_a_skip_with_the_reason(tmp_path):
     question = Question(kind=RunKind.HAZARDS, hazard="fx_patcher")
     other = judge(record(tmp_path, result=hazards("leaks")), question)
     crashed = judge(record(tmp_path, name="b", returncode=1, log="ImportError: no torch"), question)
+    log = "error: workaround thread-local-flag cannot be used: the flag is a thread's\nhint: choose another one"
+    refused = judge(record(tmp_path, name="c", returncode=2, log=log), question)
 
+    assert refused.reason == "no answer of the probe: " + log.splitlines()[0].removeprefix("error: ")
     assert (other.conclusion, other.reason) == (Conclusion.SKIP, "fx_patcher: could-not-test")
     assert crashed.conclusion is Conclusion.SKIP
 

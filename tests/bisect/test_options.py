@@ -67,3 +67,22 @@ def test_the_least_of_keep_stands_in_its_help(command):
     assert "at least 2" in next(action.help for action in parser._actions if action.dest == "keep")
     with pytest.raises(UsageError, match="--keep 1: it must be at least 2"):
         asked(argparse.Namespace(**vars(parser.parse_args(words)), rest=(), argv=()))
+
+
+@pytest.mark.parametrize("command", ["torch-nightlies", "torch-releases", "releases", "packages"])
+def test_a_workaround_reaches_the_hazards_that_are_probed_under_it(command):
+    """`2.13.0 leaks` would be said of the build alone although the question was what the workaround closes."""
+    module = importlib.import_module(f"bisect.commands.{COMMANDS[command][0]}")
+    parser = argparse.ArgumentParser()
+    module.add_arguments(parser)
+    words = ["gadget", "--env", "cu130"] if command == "releases" else []
+    words += ["--good", "2.14.0", "--bad", "2.13.0", "--probe", "hazards", "--for", "fx_flag_trace"]
+
+    plain, under = (
+        asked(argparse.Namespace(**vars(parser.parse_args([*words, *more])), rest=(), argv=()))
+        for more in ([], ["--workaround", "thread-local-flag"])
+    )
+
+    assert plain.request.arguments == ("--only", "fx_flag_trace")
+    assert under.request.arguments == ("--only", "fx_flag_trace", "--workaround", "thread-local-flag")
+    assert under.question.words == "hazard fx_flag_trace under thread-local-flag"

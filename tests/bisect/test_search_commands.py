@@ -160,6 +160,7 @@ def test_wrong_options_are_one_line_and_a_hint(words, reason):
 NOWHERE = ("--index", "http://127.0.0.1:1", "--default-index", "http://127.0.0.1:1")
 RELEASES = ("torch-releases", "--good", "2.15.0", "--bad", "2.8.0", "--dry-run", *NOWHERE)
 COMMAND = ("--probe", "command", "--")
+HAZARD = ("--probe", "hazards", "--for", "fx_flag_trace")
 
 
 @pytest.mark.parametrize(
@@ -171,6 +172,15 @@ COMMAND = ("--probe", "command", "--")
         ((*RELEASES, "--backend", "container"), 6, "no container engine answers"),
         ((*RELEASES, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
         ((*RELEASES, "--workaround", "recompile-limit=x"), 2, "write recompile-limit=N"),
+        ((*RELEASES, *HAZARD, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
+        ((*RELEASES, *HAZARD, "--workaround", "lock"), 2, "workaround lock acts on a run"),
+        ((*RELEASES, *HAZARD, "--threads=4", "--amplify"), 2, "--probe hazards does not use --threads, --amplify"),
+        ((*RELEASES, *HAZARD, "--set", "dynamic=none"), 2, "--probe hazards does not use --set"),
+        ((*RELEASES, "--workaround=lock", *COMMAND, "true"), 2, "--probe command does not use --workaround"),
+        (("torch-nightlies", *RELEASES[1:], *HAZARD, "--steps=9"), 2, "--probe hazards does not use --steps"),
+        (("releases", "triton", "--env=cu130", *RELEASES[1:], *HAZARD, "--profile=gpu1"), 2, "not use --profile"),
+        (("packages", "--good=cu128", "--bad=cu130", "--dry-run", *NOWHERE, *HAZARD, "--seed=1"), 2, "use --seed"),
+        (("hazards", "cu130", *NOWHERE, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
         ((*RELEASES, "--profile", "huge"), 2, "unknown profile 'huge'"),
         ((*RELEASES, "--set", "stepz=3"), 2, "cannot set 'stepz=3'"),
         ((*RELEASES, *COMMAND, "no-such-command"), 2, "there is no command 'no-such-command'"),
