@@ -59,8 +59,8 @@ _ANY_PLAN: Shape = {
     "good": TEXT, "bad": TEXT, "hunted": TEXT, "throughput": may_lack(TRUTH), "min_effect": may_lack(_PART),
 }  # fmt: skip
 _ITEM: Shape = {
-    "id": TEXT, "kind": one_of([kind.value for kind in ItemKind]), "name": TEXT, "good": TEXT, "bad": TEXT,
-    "weight": NUMBER, "why": TEXT,
+    "id": TEXT, "kind": one_of([kind.value for kind in ItemKind]), "name": TEXT, "good": or_none(TEXT),
+    "bad": or_none(TEXT), "weight": NUMBER, "why": TEXT,
 }  # fmt: skip
 _SEARCH: Mapping[str, Shape] = {
     "built": _BUILT, "refused": _BUILT, "lost": {"run": _RUN}, "cancelled": {"run": _RUN}, "verdict": {"verdict": TEXT},
@@ -79,7 +79,7 @@ _PACKAGES: Mapping[str, Shape] = {
     "plan": {
         **_ANY_PLAN, "items": list_of(record(_ITEM), "differences"), "needs": PAIRS,
         "families": list_of(TEXTS, "groups of texts"), "warnings": TEXTS, "unreproducible": PAIRS,
-        "candidates": may_lack(TEXTS),
+        "candidates": may_lack(TEXTS), "common": may_lack(OBJECT),
     },
 }  # fmt: skip
 _ANSWER: Shape = dict.fromkeys(("environment", "hazard", "answer", "meaning", "run"), TEXT)

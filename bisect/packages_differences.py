@@ -37,19 +37,25 @@ class ItemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item:
-    """One difference: `id` is its name for a package, `kind:name` otherwise; empty texts mean absent."""
+    """One difference: `id` is its name for a package, `kind:name` otherwise.
+
+    An empty text means absent; of a variable, which may be set to nothing, only None does.
+    """
 
     id: str
     kind: ItemKind
     name: str
-    good: str
-    bad: str
+    good: str | None
+    bad: str | None
     weight: float
     why: str
 
     def __str__(self) -> str:
-        change = f"{self.good or '(absent)'} -> {self.bad or '(absent)'}"
-        return f"{self.id} {change}"
+        return f"{self.id} {self._told(self.good)} -> {self._told(self.bad)}"
+
+    def _told(self, text: str | None) -> str:
+        empty = self.kind is ItemKind.VARIABLE and text is not None
+        return text or ("(empty)" if empty else "(absent)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,8 +111,9 @@ def _packages(good: Facts, bad: Facts) -> Iterator[Item]:
 
 
 def _texts(kind: ItemKind, good: Mapping[str, str], bad: Mapping[str, str], weight: float, why: str) -> Iterator[Item]:
+    absent = None if kind is ItemKind.VARIABLE else ""
     for name in sorted(good.keys() | bad.keys()):
-        old, new = good.get(name, ""), bad.get(name, "")
+        old, new = good.get(name, absent), bad.get(name, absent)
         if old != new:
             yield Item(id=f"{kind}:{name}", kind=kind, name=name, good=old, bad=new, weight=weight, why=why)
 

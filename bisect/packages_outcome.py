@@ -103,6 +103,11 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
     lines = [f"# in a copy of {plan['good']}:"]
     lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
     lines += [f"uv pip uninstall {shlex.join(gone)}"] if gone else []
-    lines += [f"export {item.name}={shlex.quote(item.bad)}" for item in guilty if item.kind == "variable"]
-    lines += [f"# {item.name} in its site-packages holds: {item.bad.strip()}" for item in guilty if item.kind == "pth"]
+    lines += [_export(name, text) for name, text in plan.get("common", {}).items()]
+    lines += [_export(item.name, item.bad) for item in guilty if item.kind == "variable"]
+    lines += [f"# {item.name} in its site-packages holds: {item.bad}".strip() for item in guilty if item.kind == "pth"]
     return (again, *lines, f"# locks of every mix: {directory / 'environments'}")
+
+
+def _export(name: str, text: str | None) -> str:
+    return f"unset {name}" if text is None else f"export {name}={shlex.quote(text)}"

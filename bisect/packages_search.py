@@ -231,16 +231,23 @@ class SetSearch:
 
     def _request(self, mix: ItemSet) -> RunRequest:
         """The run of a mix: variables, imports and caches are set for the run; the rest is in its environment."""
-        variables = dict(self.request.environment)
+        variables, unset = dict(self.request.environment), set(self.request.unset)
         arguments, cache = list(self.request.arguments), self.request.cache
         for item in self.items:
             value = item.bad if item.id in mix else item.good
-            if item.kind is ItemKind.VARIABLE and value:
+            if item.kind is ItemKind.VARIABLE and value is not None:
                 variables[item.name] = value
+            elif item.kind is ItemKind.VARIABLE:
+                variables.pop(item.name, None)
+                unset.add(item.name)
             elif item.kind is ItemKind.IMPORT and value:
                 arguments += ["--import", item.name]
             elif item.kind is ItemKind.CACHE:
                 cache = Path(value) if value else None
         return replace(
-            self.request, environment=tuple(sorted(variables.items())), arguments=tuple(arguments), cache=cache
+            self.request,
+            environment=tuple(sorted(variables.items())),
+            unset=tuple(sorted(unset)),
+            arguments=tuple(arguments),
+            cache=cache,
         )

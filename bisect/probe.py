@@ -70,6 +70,7 @@ class RunRequest:
         kind: the workload, its hazards, or a person's command.
         arguments: given to the workload after its own `--output` and `--progress`.
         environment: variables added to the scrubbed environment of the child, after those of its definition.
+        unset: variables that the child does not take over from the surroundings, where it would.
         timeout_s: seconds without a sign of life (a line in the progress file) after which the run is ended; for
             hazards and commands, which give none, seconds from the start.
         command: argv of a `COMMAND` run; the environment's Python is first on its PATH.
@@ -81,6 +82,7 @@ class RunRequest:
     kind: RunKind
     arguments: tuple[str, ...] = ()
     environment: tuple[tuple[str, str], ...] = ()
+    unset: tuple[str, ...] = ()
     timeout_s: float = 300.0
     command: tuple[str, ...] = ()
     signature: str = ""
@@ -216,6 +218,7 @@ def _variables(built: Environment, request: RunRequest, directory: Path) -> dict
         python=built.python,
         home=directory.resolve() / "home",
         caches=directory.resolve() / "caches",
+        without=request.unset,
         extra=(*built.environment, *request.environment),
     )
     if request.kind is not RunKind.COMMAND:

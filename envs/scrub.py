@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
 # Everything else is dropped: variables of torch, triton, CUDA libraries, the dynamic loader, Python, uv, pip
 # and of whatever was activated in the shell change what runs: the same command would not mean the same run.
@@ -64,7 +64,7 @@ _INSTALLER = frozenset(
     }
 )
 
-_CACHES = {
+CACHES = {
     "CUDA_CACHE_PATH": "cuda",
     "FLASHINFER_WORKSPACE_BASE": "flashinfer",
     "HF_HOME": "huggingface",
@@ -85,6 +85,7 @@ def child_environment(
     python: Path,
     home: Path,
     caches: Path,
+    without: Container[str] = (),
     extra: Iterable[tuple[str, str]] = (),
 ) -> dict[str, str]:
     """Environment for a process inside a built environment; makes its `home` and temporary directory.
@@ -94,10 +95,12 @@ def child_environment(
         python: the environment's interpreter; its directory comes first on PATH, so `torchrun` is its own.
         home: HOME of the child.
         caches: directory below which every compile cache lies.
+        without: names that do not survive, though they are among the `KEPT` ones.
         extra: variables set on top of it all (a definition's `environment`, a probe's variables).
     """
-    kept = {name: value for name, value in environ.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
-    directories = {name: str(caches / directory) for name, directory in _CACHES.items()}
+    taken = {name for name in environ if (name in KEPT or name.startswith(KEPT_PREFIXES)) and name not in without}
+    kept = {name: environ[name] for name in taken}
+    directories = {name: str(caches / directory) for name, directory in CACHES.items()}
     home.mkdir(parents=True, exist_ok=True)
     Path(directories["TMPDIR"]).mkdir(parents=True, exist_ok=True)
     return {

@@ -28,6 +28,7 @@ from ..packages_pair import level
 from ..packages_plan import dry_run, to_build_first
 from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
 from ..packages_sides import Mixer, NotBuiltError, read_side, requirements_in
+from ..packages_variables import common
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
@@ -170,10 +171,11 @@ def _search(
     mixes: dict[str, ItemSet] = {GOOD: frozenset(), BAD: frozenset(item.id for item in found)}
     mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
     mixer = Mixer(good=sides.good, bad=sides.bad, items=found, settings=here)
+    shared = common(sides.good.facts.variables, sides.bad.facts.variables)
     plan = journal.contents.plan(journal.path.parent)
     if plan is None:
-        plan = journal.append("plan", **_plan(request, sides, mixer, mixes, say))
-    if items_of(plan) != found:
+        plan = journal.append("plan", **_plan(request, sides, mixer, mixes, say), common=shared)
+    if items_of(plan) != found or plan.get("common", {}) != shared:
         raise UsageError(
             f"{sides.good.name} or {sides.bad.name} is not what it was when the search in {journal.path.parent} began",
             hint="put it back, or start another search with another --out",
@@ -184,7 +186,7 @@ def _search(
         items=found,
         journal=journal,
         runner=runner,
-        request=request.request,
+        request=replace(request.request, environment=tuple({**shared, **dict(request.request.environment)}.items())),
         mixes=mixes,
         show=say,
         decide=decision(plan),

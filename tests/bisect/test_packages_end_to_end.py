@@ -112,6 +112,26 @@ def test_equal_packages_and_another_variable_name_the_variable(sides, index):
     assert "AWS" not in (sides / "out" / "journal.jsonl").read_text()
 
 
+def test_a_variable_of_both_sides_is_set_in_every_run(sides, index):
+    """The failure needs it beside the guilty package: left out, the package would be called innocent."""
+    for name in ("good", "bad"):
+        moved = "p3==1.0" if name == "good" else "p3==2.0"
+        (sides / f"{name}.txt").write_text(f"torch==2.11.0+cu130\n{moved}\n")
+        (sides / f"env-{name}").write_text("TORCH_MODE=1\nTRITON_CACHE_DIR=/shared\n")
+    options = ["--good-env", str(sides / "env-good"), "--bad-env", str(sides / "env-bad"), "--json"]
+    program = "import os, sys, p3; sys.exit(p3.__version__ == '2.0' and os.environ.get('TORCH_MODE') == '1')"
+
+    done = run(argv(sides, index, *options, "--out", str(sides / "out"), program=program))
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    assert [item["id"] for item in verdict["members"]] == ["p3"]
+    assert "export TORCH_MODE=1" in verdict["reproduce"]
+    kept = json.loads((sides / "out" / "run-0001" / "record.json").read_text())["variables"]
+    assert kept["TORCH_MODE"] == "1"
+    assert kept["TRITON_CACHE_DIR"] != "/shared"
+
+
 def test_a_pth_that_only_the_bad_side_has_is_a_candidate(sides, index):
     """Code that runs at every start is in no list of packages; it acts from site-packages, where it was found."""
     (sides / "evil.pth").write_text("import sys; sys.flagged = sitedir\n")

@@ -5,7 +5,7 @@ from bisect.driver import BuildFacts, Finding
 from bisect.journal import Journal, read
 from bisect.model import Conclusion, Observation
 from bisect.packages import FoundSet, SetProblem
-from bisect.packages_differences import Item, ItemKind
+from bisect.packages_differences import Facts, Item, ItemKind, items
 from bisect.packages_search import SetSearch, mix_name, observations_of
 from bisect.probe import RunKind, RunRequest
 
@@ -80,7 +80,8 @@ def test_what_is_not_a_package_is_set_for_the_run_of_the_mix(tmp_path, searching
     """A variable, an import or a cache that is not applied exactly would acquit the guilty one."""
     (tmp_path / "warm").mkdir()
     items = [
-        item("LD_PRELOAD", ItemKind.VARIABLE, good="", bad="/x.so"),
+        item("LD_PRELOAD", ItemKind.VARIABLE, good=None, bad="/x.so"),
+        item("CUDA_VISIBLE_DEVICES", ItemKind.VARIABLE, good="0", bad=""),
         item("sglang", ItemKind.IMPORT, good="", bad="imported"),
         item("all", ItemKind.CACHE, good="", bad=str(tmp_path / "warm")),
     ]
@@ -94,11 +95,27 @@ def test_what_is_not_a_package_is_set_for_the_run_of_the_mix(tmp_path, searching
     assert (type(found), found.members) == (FoundSet, ("import:sglang",))
     bare, full = runner.requests["good"], runner.requests["bad"]
     assert bare.arguments == ("--profile", "smoke")
-    assert dict(bare.environment) == {"KEPT": "1"}
+    assert dict(bare.environment) == {"KEPT": "1", "CUDA_VISIBLE_DEVICES": "0"}
+    assert bare.unset == ("LD_PRELOAD",)
     assert bare.cache is None
     assert full.arguments[-2:] == ("--import", "sglang")
-    assert dict(full.environment)["LD_PRELOAD"] == "/x.so"
+    assert dict(full.environment) == {"KEPT": "1", "CUDA_VISIBLE_DEVICES": "", "LD_PRELOAD": "/x.so"}
+    assert full.unset == ()
     assert full.cache == tmp_path / "warm"
+
+
+def test_a_variable_that_one_side_does_not_have_is_not_the_same_as_an_empty_one(searching):
+    """`CUDA_VISIBLE_DEVICES=` hides every GPU: called absent, it would be acquitted with everything else."""
+    packages = {"torch": "2.11.0"}
+    (found,) = items(Facts(packages=packages), Facts(packages=packages, variables={"CUDA_VISIBLE_DEVICES": ""}))
+
+    def judge(_mix, request):
+        return Conclusion.BAD if dict(request.environment).get("CUDA_VISIBLE_DEVICES") == "" else Conclusion.GOOD
+
+    search, _ = searching([found], judge)
+
+    assert search.run().members == ("variable:CUDA_VISIBLE_DEVICES",)
+    assert str(found) == "variable:CUDA_VISIBLE_DEVICES (absent) -> (empty)"
 
 
 def test_a_mix_that_cannot_be_built_is_tried_once_and_is_no_evidence(searching):

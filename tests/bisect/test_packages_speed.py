@@ -184,7 +184,7 @@ class FakeRunner:
 def test_a_pair_compares_the_mix_with_the_good_environment_as_it_is(tmp_path):
     """A variable set for both runs of a pair would never be slower than itself; and the report says percent."""
     items = tuple(
-        Item(id=f"variable:{name}", kind=ItemKind.VARIABLE, name=name, good="", bad="1", weight=1.0, why="read")
+        Item(id=f"variable:{name}", kind=ItemKind.VARIABLE, name=name, good=None, bad="1", weight=1.0, why="read")
         for name in ("OTHER", "QUIET", "SLOW")
     )
     plan = {

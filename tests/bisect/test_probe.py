@@ -54,6 +54,15 @@ def test_the_child_is_scrubbed_and_secrets_are_not_kept(tmp_path, monkeypatch):
     assert {"PYTHONPATH", "HF_TOKEN"} <= set(json.loads(text)["scrubbed"])
 
 
+def test_a_variable_that_a_side_does_not_have_does_not_come_from_the_surroundings(tmp_path, monkeypatch):
+    """The threads of this shell would be those of both sides, and the number of threads acquitted."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    body = "print(os.environ.get('OMP_NUM_THREADS'))"
+
+    assert run(tmp_path / "kept", body).log().strip() == "7"
+    assert run(tmp_path / "unset", body, unset=("OMP_NUM_THREADS",)).log().strip() == "None"
+
+
 @pytest.mark.parametrize(
     "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD", "API_KEY", "WANDB_API_KEY", "AUTHORIZATION"]
 )
