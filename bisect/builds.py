@@ -57,6 +57,7 @@ class Builder:
     import_is_the_question: bool = False
     in_use: Callable[[], frozenset[str]] = frozenset
     _made: dict[str, str] = field(default_factory=dict)
+    _took_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """A search that goes on still keeps count of what it built before it was stopped."""
@@ -82,7 +83,7 @@ class Builder:
         broken = found.torch_error and not self.import_is_the_question
         return BuildFacts(
             candidate=candidate,
-            seconds=0.0 if built.cached else built.seconds,
+            seconds=self._took_s.pop(candidate, 0.0),
             outcome=OutcomeName.IMPORT_BROKEN.value if broken else "",
             reason=f"torch cannot be imported: {found.torch_error}" if broken else "",
             facts=facts,
@@ -106,6 +107,9 @@ class Builder:
         if not built.cached or candidate in self._made:
             self._made.pop(candidate, None)
             self._made[candidate] = built.digest
+        if not built.cached:
+            self._took_s[candidate] = built.seconds
+            self._keep_evidence(candidate, built)
         return built
 
     def _build_in_what_is_free(self, definition: Definition) -> Built:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import settings, spec
-from envs.build import build
 from envs.errors import InterruptedRunError, UsageError
 from envs.snapshot import compile_variables
 
@@ -172,15 +171,16 @@ def _search(
     mixes.update({entry["candidate"]: frozenset(entry["items"]) for entry in journal.contents.of("started")})
     mixer = Mixer(good=sides.good, bad=sides.bad, items=found, settings=here)
     shared = common(sides.good.facts.variables, sides.bad.facts.variables)
+    builder = _builder(journal, request, mixer, mixes, say)
     plan = journal.contents.plan(journal.path.parent)
     if plan is None:
-        plan = journal.append("plan", **_plan(request, sides, mixer, mixes, say), common=shared)
+        plan = journal.append("plan", **_plan(request, sides, mixer, builder), common=shared)
     if items_of(plan) != found or plan.get("common", {}) != shared:
         raise UsageError(
             f"{sides.good.name} or {sides.bad.name} is not what it was when the search in {journal.path.parent} began",
             hint="put it back, or start another search with another --out",
         )
-    runner = _runner(journal, request, mixer, mixes, say)
+    runner = _runner(journal, request, builder)
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),
         items=found,
@@ -207,39 +207,39 @@ def _search(
         journal.append("verdict", verdict=reports.verdict_name(step))
 
 
-def _runner(
+def _builder(
     journal: Journal, request: Asked, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
-) -> ProbeRunner:
+) -> Builder:
+    return Builder(
+        names=(GOOD, BAD),
+        define=lambda name: mixer.definition(mixes[name], name),
+        settings=mixer.settings,
+        directory=journal.path.parent,
+        say=lambda line: say(f"  {line}"),
+        keep=request.keep,
+        import_is_the_question=import_is_the_question(request.question),
+    )
+
+
+def _runner(journal: Journal, request: Asked, builder: Builder) -> ProbeRunner:
     question = request.question
     race = question.kind is RunKind.TRAIN and question.threads != 1 and not question.throughput
     wants_control = race and not request.identity.options["no_control"]
     directory = journal.path.parent
-
-    def tell(line: str) -> None:
-        say(f"  {line}")
-
     return ProbeRunner(
-        builder=Builder(
-            names=(GOOD, BAD),
-            define=lambda name: mixer.definition(mixes[name], name),
-            settings=mixer.settings,
-            directory=directory,
-            say=tell,
-            keep=request.keep,
-            import_is_the_question=import_is_the_question(question),
-        ),
+        builder=builder,
         launcher=launcher_on(
             request.on,
             profile=request.slurm_profile,
             directory=directory,
-            say=tell,
+            say=builder.say,
             exclusive=question.throughput,
             together=question.throughput and request.together,
         ),
         request=request.request,
         question=question,
         directory=directory,
-        say=tell,
+        say=builder.say,
         baseline=GOOD,
         control_at=BAD if wants_control else "",
     )
@@ -249,12 +249,10 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _plan(
-    request: Asked, sides: Sides, mixer: Mixer, mixes: Mapping[str, ItemSet], say: Callable[[str], None]
-) -> dict[str, Any]:
+def _plan(request: Asked, sides: Sides, mixer: Mixer, builder: Builder) -> dict[str, Any]:
     """The differences, and from what the two built ends require, which of them belong together."""
     good, bad = (
-        replace(side.facts, requires=side.facts.requires or _requires(mixer, mixes[name], name, say))
+        replace(side.facts, requires=side.facts.requires or requirements_in(builder.built(name).path / "venv"))
         if mixer.items
         else side.facts
         for side, name in zip(sides.both, (GOOD, BAD), strict=True)
@@ -273,8 +271,3 @@ def _plan(
         "hidden": list(sides.hidden),
         "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in sides.unreproducible],
     }
-
-
-def _requires(mixer: Mixer, mix: ItemSet, name: str, say: Callable[[str], None]) -> dict[str, tuple[str, ...]]:
-    built = build(mixer.definition(mix, name), mixer.settings, report=say)
-    return requirements_in(built.path / "venv")

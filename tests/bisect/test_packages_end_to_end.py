@@ -144,6 +144,21 @@ def test_a_pth_that_only_the_bad_side_has_is_a_candidate(sides, index):
     assert [item["id"] for item in json.loads(done.stdout)["members"]] == ["pth:evil.pth"]
 
 
+def test_the_ends_that_a_search_builds_for_its_plan_count_for_what_it_keeps(sides, index):
+    """Each is 5 GB: with --keep 2 the disk would hold four, and run full without a word."""
+    (sides / "good.txt").write_text("torch==2.11.0+cu130\np3==1.0\np4==1.0")
+    (sides / "bad.txt").write_text("torch==2.11.0+cu130\np3==2.0\np4==2.0\nleftover==1.0")
+
+    done = run(argv(sides, index, "--out", str(sides / "out"), "--keep", "2", "--json"))
+
+    assert done.returncode == 0, done.stderr
+    assert {item["id"] for item in json.loads(done.stdout)["members"]} == {"p3", "leftover"}
+    assert len(list((sides / "store" / "environments").iterdir())) == 2
+    built = [entry for entry in _entries(sides / "out") if entry.get("event") == "built"]
+    assert [entry["seconds"] > 0 for entry in built] == [True] * len(built)
+    assert len(built) > 3
+
+
 def test_innocent_packages_are_said_to_be_innocent(sides, index):
     """It fails on both sides: the packages have nothing to do with it."""
     done = run(argv(sides, index, "--out", str(sides / "out"), program="raise SystemExit(1)"))
