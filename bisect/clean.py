@@ -21,6 +21,10 @@ _NO_STEP = (
     "Give the log of the training, with its steps (at least two) or its last word that training was finished, or the "
     "result file."
 )
+_CUT = (
+    "Give the whole log, if this one was cut, or the result file; if it is whole, training ended early in spite of its "
+    "exit code: see why."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,9 @@ def _missing_in_log(
     if returncode is None and not facts.finished:
         told = f"{facts.steps} steps and no failure, but neither an exit code nor a last word"
         return Verdict(OutcomeName.UNKNOWN, told)
+    if facts.short_of_end is not None and not facts.finished:
+        told = f"step {facts.short_of_end.done} of {facts.short_of_end.total}, and no word that training ended"
+        return Verdict(OutcomeName.UNKNOWN, told, _CUT)
     if _has_trained(facts) or is_installation(evidence, facts):
         return None
     if facts.steps:

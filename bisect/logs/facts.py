@@ -8,11 +8,21 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
-from .steps import TROUBLE, is_last_of_all, num_different, says_finished, says_installed, says_worked, step_in
+from .steps import (
+    TROUBLE,
+    is_last_of_all,
+    num_different,
+    says_finished,
+    says_installed,
+    says_worked,
+    short_of_end,
+    step_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .steps import Step
     from .text import Line
 
 _NUM_THREADS = re.compile(
@@ -63,6 +73,7 @@ class LogFacts:
         labels: names of threads that spoke or died in it.
         steps: lines that report a step of training, and `different_steps` how many different ones they tell.
         last_step: position of the last of them, and `last_step_text` what it says.
+        short_of_end: the farthest step, where by its own count there were more to come.
         finished: whether the end of the log says that something was done.
         worked: whether it says so of the training.
         installed: whether the end of the log is an installer's last word.
@@ -83,6 +94,7 @@ class LogFacts:
     different_steps: int = 0
     last_step: int = 0
     last_step_text: str = ""
+    short_of_end: Step | None = None
     finished: bool = False
     worked: bool = False
     installed: bool = False
@@ -109,6 +121,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,
         last_step_text=steps[-1][1].text if steps else "",
+        short_of_end=short_of_end(steps),
         finished=all_made or says_finished(lines),
         worked=all_made or says_worked(lines, steps=len(steps)),
         installed=says_installed(lines),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -105,8 +107,7 @@ def num_different(steps: Sequence[tuple[int, Step]]) -> int:
     """How many different steps of one unit the lines (number, report) tell; several threads report the same ones."""
     seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for number, step in steps:
-        epoch = _EPOCH.search(step.text)
-        seen[step.unit].add((epoch[1] if epoch else "", step.done or f"line {number}"))
+        seen[step.unit].add((_epoch(step), step.done or f"line {number}"))
     return max(map(len, seen.values()), default=0)
 
 
@@ -115,6 +116,27 @@ def is_last_of_all(step: Step | None) -> bool:
     if step is None or not step.total or max(len(step.done), len(step.total)) > MAX_DIGITS:
         return False
     return int(step.done) >= int(step.total)
+
+
+def short_of_end(steps: Sequence[tuple[int, Step]]) -> Step | None:
+    """The farthest step where it is not the last one, by its own word of how many there are; None where it is, or says none.
+
+    A log that reports every tenth step need not report the last one, and some count from 0.
+    """
+    last = steps[-1][1] if steps else None
+    if last is None or not last.total or max(len(last.done), len(last.total)) > MAX_DIGITS:
+        return None
+    alike = [
+        step for _, step in steps if (step.unit, step.total) == (last.unit, last.total) and _epoch(step) == _epoch(last)
+    ]
+    made = sorted({int(step.done) for step in alike if len(step.done) <= MAX_DIGITS})
+    apart = median(later - earlier for earlier, later in pairwise(made)) if len(made) > 1 else 1
+    return None if made[-1] + apart >= int(last.total) else next(step for step in alike if int(step.done) == made[-1])
+
+
+def _epoch(step: Step) -> str:
+    epoch = _EPOCH.search(step.text)
+    return epoch[1] if epoch else ""
 
 
 def says_finished(lines: Sequence[Line]) -> bool:

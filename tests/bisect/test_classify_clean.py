@@ -58,7 +58,7 @@ def test_a_run_that_shows_no_step_is_no_clean_run(log):
         "Saved final model to out/\n",
         "all drafters finished\n",
         "{'loss': 2.3, 'epoch': 0.1}\n{'loss': 2.2, 'epoch': 0.2}\n",
-        " 10%|#   | 1/10 [00:01<00:09]\r 20%|##  | 2/10 [00:02<00:08]\n",
+        " 90%|### | 9/10 [00:09<00:01]\r100%|####| 10/10 [00:10<00:00]\n",
     ],
 )
 def test_a_last_word_or_a_progress_bar_shows_steps(log):
@@ -108,7 +108,7 @@ def test_one_step_that_nothing_follows_is_no_clean_run(log):
 @pytest.mark.parametrize(
     "log",
     [
-        "step 0 of 100\nstep 1 of 100\n",
+        "step 0 of 2\nstep 1 of 2\n",
         "step 0 of 100\ndone\n",
         "step 1 of 1\n",
         "epoch 1 step 0 loss 9\nepoch 2 step 0 loss 8\n",
@@ -117,12 +117,47 @@ def test_one_step_that_nothing_follows_is_no_clean_run(log):
         "steps: 10 loss 9\nsteps: 20 loss 8\n",
         "epoch 1 loss 9\nepoch 2 loss 8\n",
         "drafter 0 step 1 loss 9\ndrafter 0 step 2 loss 8\n",
-        "[1/100] loss 9\n[2/100] loss 8\n",
-        "| epoch 1 |  200/ 2983 batches | loss 9\n| epoch 1 |  400/ 2983 batches | loss 8\n",
+        "[99/100] loss 9\n[100/100] loss 8\n",
+        "| epoch 1 | 2600/ 2983 batches | loss 9\n| epoch 1 | 2800/ 2983 batches | loss 8\n",
     ],
 )
 def test_a_second_step_or_an_end_shows_that_training_went_on(log):
     """A short healthy run would give no vote."""
+    assert judged(log) == ("ok", "good")
+
+
+def made(first, last, total, every=1):
+    """The steps of one worker in a log."""
+    return "".join(f"step {number}/{total} loss 9\n" for number in range(first, last + 1, every))
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        made(1, 9, 40) + "[d",
+        made(0, 200, 1000, every=100),
+        "step 0 of 100\nstep 1 of 100\n",
+        " 10%|#   | 1/10 [00:01<00:09]\r 20%|##  | 2/10 [00:02<00:08]\n",
+        "| epoch 1 |  200/ 2983 batches | loss 9\n| epoch 1 |  400/ 2983 batches | loss 8\n",
+        "".join(f"epoch 1 {line}\n" for line in made(1, 40, 40).splitlines()) + "epoch 2 step 1/40 loss 9\n",
+    ],
+)
+def test_a_log_that_stops_short_of_its_last_step_is_no_clean_run(log):
+    """A log that was cut when it was copied, before the failure, would vote that the build is good."""
+    assert judged(log) == ("unknown", "skip")
+    assert judged(log, hunt="segfault") == ("unknown", "skip")
+    assert judged(f"{log}\ntraining finished\n") == ("ok", "good")
+
+    found = classify(Evidence(log=log, returncode=0, threads=3))
+    assert "no word that training ended" in found.evidence[0]
+    assert "the whole log" in found.advice
+
+
+@pytest.mark.parametrize(
+    "log", [made(0, 39, 40), made(0, 990, 1000, every=10), made(1, 39, 40) + made(1, 40, 40), made(1, 40, 40)]
+)
+def test_a_log_that_comes_to_its_last_step_is_whole(log):
+    """A healthy run that counts from 0, or tells every tenth step, would give no vote."""
     assert judged(log) == ("ok", "good")
 
 
