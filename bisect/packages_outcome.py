@@ -54,12 +54,18 @@ def report_of(directory: Path) -> SetReport:
 
 
 def _as_far_as_tried(step: SetStep, plan: Mapping[str, Any]) -> SetStep:
-    """Where not even everything applied fails, a difference that could not be applied is the first suspect."""
-    hidden = plan.get("hidden", ())
-    if not isinstance(step, Innocent) or step.with_all.failures or not hidden:
+    """Nothing is innocent where a difference could not be applied and is the first suspect.
+
+    A package without a wheel is one where not even everything applied fails. Files that no list brings back are in
+    neither of the two ends: whatever those do, the two sides may do otherwise for such a file.
+    """
+    hidden, files = plan.get("hidden", ()), plan.get("unlisted", ())
+    if not isinstance(step, Innocent) or not (files or (hidden and not step.with_all.failures)):
         return step
     tried = "none of the differences that could be applied matters" if plan["items"] else "nothing could be tried"
-    return SetExhausted(suspects=(), confidence=0.0, reason=f"{tried}; without a wheel here: {', '.join(hidden)}")
+    apart = [f"; without a wheel here: {', '.join(hidden)}"] if hidden else []
+    apart += [f"; in no list of packages: {', '.join(files)}"] if files else []
+    return SetExhausted(suspects=(), confidence=0.0, reason="".join([tried, *apart]))
 
 
 def _limit(contents: Contents) -> int:

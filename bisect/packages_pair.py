@@ -39,6 +39,11 @@ class Sides:
         return self.good, self.bad
 
     @property
+    def unlisted(self) -> tuple[str, ...]:
+        """What lies in the sides' directories and no mix has, each with its side."""
+        return tuple(f"{each} ({side.name})" for side in self.both for each in side.unlisted)
+
+    @property
     def unreproducible(self) -> list[tuple[str, Unreproducible]]:
         """What nobody can install here, each with the side that has it."""
         return [(side.name, item) for side in self.both for item in side.unreproducible]
@@ -47,7 +52,8 @@ class Sides:
     def warnings(self) -> tuple[str, ...]:
         """What is not part of the search, and what is wrong with the bad side by its list alone."""
         hidden = (f"not part of the search, held equal for want of a wheel: {each}" for each in self.hidden)
-        return (*hidden, *warnings(self.good.facts, self.bad.facts))
+        files = (f"not part of the search, for no list of packages brings it back: {each}" for each in self.unlisted)
+        return (*hidden, *files, *warnings(self.good.facts, self.bad.facts))
 
 
 def level(good: Side, bad: Side) -> Sides:

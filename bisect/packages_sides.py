@@ -22,6 +22,7 @@ from envs.findings import Kind
 from . import freeze
 from .freeze import Unreproducible
 from .packages_differences import Facts, ItemKind
+from .packages_files import unlisted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -46,6 +47,7 @@ class Side:
         definition: its environment.
         distributions: every distribution with its wheels, by name.
         unreproducible: what its list holds and nobody can install here.
+        unlisted: what lies in its directory and no list of packages brings back, in words.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Side:
     definition: Definition
     distributions: Mapping[str, lock.Distribution]
     unreproducible: tuple[Unreproducible, ...] = ()
+    unlisted: tuple[str, ...] = ()
 
 
 class NotBuiltError(UsageError):
@@ -133,10 +136,11 @@ def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:
         said = fingerprint.ask(path / "bin" / "python", scratch=Path(scratch), driver=machine.driver_version())
     packages = dict(_named(entry) for entry in said.distributions)
     side = _exact(path.name, packages, settings, base)
-    unowned = {item.path for item in verify.verify(path).findings if item.kind is Kind.UNOWNED}
-    left = [path / name for name in unowned if name.endswith(".pth")]
+    found = verify.verify(path).findings
+    left = [path / item.path for item in found if item.kind is Kind.UNOWNED and item.path.endswith(".pth")]
     pth = {file.name: file.read_text(encoding="utf-8", errors="replace") for file in left}
-    return replace(side, name=str(path), facts=replace(side.facts, pth=pth, requires=requirements_in(path)))
+    facts = replace(side.facts, pth=pth, requires=requirements_in(path))
+    return replace(side, name=str(path), facts=facts, unlisted=unlisted(found))
 
 
 def _exact(

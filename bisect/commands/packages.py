@@ -269,5 +269,6 @@ def _plan(request: Asked, sides: Sides, mixer: Mixer, builder: Builder) -> dict[
         "min_effect": request.min_effect,
         "warnings": list(sides.warnings),
         "hidden": list(sides.hidden),
+        "unlisted": list(sides.unlisted),
         "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in sides.unreproducible],
     }

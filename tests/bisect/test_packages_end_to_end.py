@@ -283,6 +283,35 @@ def test_equal_lists_are_said_to_be_equal_without_a_build(sides, index):
     assert not (sides / "store" / "environments").exists()
 
 
+def test_two_directories_that_differ_in_a_file_are_not_called_the_same(sides, index):
+    """A patched torch or a sitecustomize is in no list of packages: the two would be said to hold the same."""
+    venvs = {name: _venv(sides / name, index) for name in ("a", "b")}
+    (site,) = venvs["b"].glob("lib/python3*/site-packages")
+    (site / "p0" / "__init__.py").write_text("patched = True\n")
+    (site / "sitecustomize.py").write_text("import os\n")
+    (site / "loose").mkdir()
+    (site / "loose" / "__init__.py").write_text("")
+
+    same = run(argv(sides, index, "--out", str(sides / "same"), good="a", bad="a"))
+    done = run(argv(sides, index, "--out", str(sides / "out"), "--json", good="a", bad="b"))
+
+    assert (same.returncode, same.stdout[:14]) == (3, "no difference:"), same.stderr
+    assert done.returncode == 4, done.stderr
+    verdict = json.loads(done.stdout)
+    assert verdict["verdict"] == "exhausted"
+    for told in ("edited p0/__init__.py", "of no package sitecustomize.py", "of no package loose/"):
+        assert f"{told} ({venvs['b']})" in verdict["reason"]
+        assert any(told in line for line in verdict["warnings"])
+
+
+def _venv(path, index):
+    """A virtual environment of torch and p0, as somebody made it."""
+    subprocess.run(["uv", "venv", "-q", "--no-config", path, "--python", sys.executable], check=True)
+    words = ["torch==2.11.0", "p0==1.0", "--index-url", index.url, "--python", path, "--link-mode", "copy"]
+    subprocess.run(["uv", "pip", "install", "-q", "--no-config", *words], check=True)
+    return path.resolve()
+
+
 def test_a_second_process_leaves_the_journal_of_the_first_alone(sides, index):
     """It would cut off the line that the first one is writing, and only then be refused."""
     out = sides / "out"

@@ -1,0 +1,50 @@
+"""What a virtual environment holds beside what its packages recorded: no list of packages brings it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from envs.findings import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from envs.findings import Finding
+
+_WORDS = {
+    Kind.CHANGED: "edited",
+    Kind.MISSING: "missing",
+    Kind.NO_RECORD: "without a record",
+    Kind.UNOWNED: "of no package",
+}
+_IMPORTABLE = (".py", ".so", ".pyc")
+_SHOWN = 6
+
+
+def unlisted(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Files that an environment rebuilt from its list would not have as they are here, `edited torch/__init__.py`.
+
+    A package that nobody owns is told once. A `.pth` is a difference of its own, and bookkeeping changes nothing.
+    """
+    files = sorted((item.kind, _inside(item.path)) for item in findings if _matters(item))
+    told = Counter((kind, _whole(path) if kind is Kind.UNOWNED else path) for kind, path in files)
+    lines = [f"{_WORDS[kind]} {path}" for kind, path in told]
+    more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+    return (*lines[:_SHOWN], *more)
+
+
+def _matters(item: Finding) -> bool:
+    if item.kind is Kind.UNOWNED:
+        return item.path.endswith(_IMPORTABLE) and item.path.startswith("lib")
+    return item.kind is Kind.NO_RECORD or (item.kind in _WORDS and ".dist-info/" not in item.path)
+
+
+def _inside(path: str) -> str:
+    """The path below site-packages, for what lies there."""
+    return path.partition("site-packages/")[2] or path
+
+
+def _whole(path: str) -> str:
+    top, _, rest = path.partition("/")
+    return f"{top}/" if rest else top
