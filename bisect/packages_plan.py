@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
-from typing import IO, TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import IO, TYPE_CHECKING, Any
 
 from envs.build import estimate
 from envs.history import base_of
@@ -12,13 +12,16 @@ from envs.machine import free_bytes
 from envs.resolve import lock_for
 
 from . import packages_report as reports
+from .commands.search_options import RUN_S
 from .packages_differences import items
 from .packages_pair import sizes
-from .plan import no_room
+from .plan import BUILD_S, BYTES_S, LOSSES, RATES, expected_pairs, gigabytes, no_room, runs_told, set_runs, time_told
 
 if TYPE_CHECKING:
     from envs.settings import Settings
 
+    from .commands.search_options import Asked
+    from .packages_differences import Item
     from .packages_pair import Sides
     from .packages_sides import NotBuiltError
 
@@ -43,33 +46,105 @@ def to_build_first(unbuilt: NotBuiltError, here: Settings, *, as_json: bool, std
     return 0
 
 
-def dry_run(sides: Sides, here: Settings, *, keep: int, as_json: bool, stdout: IO[str]) -> int:
-    """The differences and what a search over them would take; nothing is built."""
-    good, bad = sides.both
-    found = items(good.facts, bad.facts)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPlan:
+    """What a search over the differences of two sides takes.
+
+    Attributes:
+        items: the differences.
+        environments: to be built, the two ends among them, those that are there already too.
+        download_bytes: at most this much for all of them.
+        environment_bytes: size of one; 0 when the index does not tell.
+        disk_bytes: what lies on the disk at once, given the cap on kept ones.
+        free_bytes: what the disk of the store has left.
+        runs: (failure rate of the guilty difference, expected runs), for one that acts alone.
+        pairs: for throughput, (loss over the noise of one pair, expected pairs of runs); `runs` is empty then.
+        seconds: expected time for each entry of `runs` or `pairs`.
+        max_runs: the budget.
+    """
+
+    items: tuple[Item, ...]
+    environments: int
+    download_bytes: int
+    environment_bytes: int
+    disk_bytes: int
+    free_bytes: int
+    runs: tuple[tuple[float, int], ...]
+    pairs: tuple[tuple[float, int], ...]
+    seconds: tuple[float, ...]
+    max_runs: int
+
+    def as_json(self) -> dict[str, Any]:
+        """The plan as data."""
+        return {
+            "environments": self.environments,
+            "download_bytes": self.download_bytes,
+            "disk_bytes": self.disk_bytes,
+            "free_bytes": self.free_bytes,
+            "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
+            "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
+            "seconds_each": [round(each) for each in self.seconds],
+            "max_runs": self.max_runs,
+        }
+
+    def lines(self) -> list[str]:
+        """The plan for a person."""
+        room = (
+            f"at most {gigabytes(self.download_bytes)} to download, about {gigabytes(self.disk_bytes)} of disk at once"
+        )
+        return [
+            f"{len(self.items)} differences, about {self.environments} environments to build, the two ends among them",
+            f"  {room if self.disk_bytes else 'sizes unknown: the index does not tell them'}",
+            f"  {runs_told(self.runs, self.pairs)}; at most {self.max_runs}; up to twice that if two act together",
+            f"  {time_told(self.seconds)}",
+            *(f"  {line}" for line in no_room(self.disk_bytes, self.free_bytes)),
+        ]
+
+
+def make_plan(sides: Sides, here: Settings, asked: Asked) -> SetPlan:
+    """Estimate a search; nothing is built, and no index is asked."""
+    found = items(sides.good.facts, sides.bad.facts)
     builds = min(2 ** len(found), len(found).bit_length() + 4) if found else 0
-    lists = sides.unreproducible
-    needs, free = sizes(sides, here), free_bytes(here.store)
-    disk = min(builds, keep) * needs.environment_bytes
+    needs = sizes(sides, here)
+    speed = asked.question.throughput
+    runs = () if speed or not found else tuple((rate, set_runs(len(found), rate)) for rate in RATES)
+    pairs = tuple((ratio, expected_pairs(len(found), ratio)) for ratio in LOSSES) if speed and found else ()
     download = needs.download_bytes if builds else 0
+    run_s = RUN_S[asked.question.kind] * (2 if speed else 1)
+    return SetPlan(
+        items=found,
+        environments=builds,
+        download_bytes=download,
+        environment_bytes=needs.environment_bytes,
+        disk_bytes=min(builds, asked.keep) * needs.environment_bytes,
+        free_bytes=free_bytes(here.store),
+        runs=runs,
+        pairs=pairs,
+        seconds=tuple(builds * BUILD_S + download / BYTES_S + count * run_s for _, count in (*runs, *pairs)),
+        max_runs=asked.max_runs,
+    )
+
+
+def dry_run(sides: Sides, plan: SetPlan, *, as_json: bool, stdout: IO[str]) -> int:
+    """The differences and what a search over them would take; nothing is built."""
+    lists = sides.unreproducible
     if as_json:
-        rows = [{**asdict(item), "kind": str(item.kind)} for item in found]
+        rows = [{**asdict(item), "kind": str(item.kind)} for item in plan.items]
         gone = [{"side": name, "name": item.name, "reason": item.reason} for name, item in lists]
         told = {"schema": reports.SCHEMA, "kind": "packages", "differences": rows, "unreproducible": gone}
-        needed = {"environments": builds, "download_bytes": download, "disk_bytes": disk, "free_bytes": free}
-        print(json.dumps({**told, "warnings": sides.warnings, **needed}), file=stdout)
+        print(json.dumps({**told, "warnings": sides.warnings, **plan.as_json()}), file=stdout)
         return 0
-    if found:
-        print(f"{len(found)} differences, about {builds} environments to build, the two ends among them", file=stdout)
-        room = f"at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk at once"
-        print(f"  {room if disk else 'sizes unknown: the index does not tell them'}", file=stdout)
-    else:
-        print(f"no difference between {good.name} and {bad.name} that could be applied: nothing to search", file=stdout)
-    for line in [
-        *no_room(disk, free),
-        *reports.item_lines(found, shown=len(found)),
-        *sides.warnings,
-        *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in lists),
-    ]:
-        print(f"  {line}", file=stdout)
+    print("\n".join(plan_lines(sides, plan)), file=stdout)
     return 0
+
+
+def plan_lines(sides: Sides, plan: SetPlan) -> list[str]:
+    """The differences and what they take, for a person."""
+    good, bad = sides.both
+    nothing = f"no difference between {good.name} and {bad.name} that could be applied: nothing to search"
+    rest = [
+        *reports.item_lines(plan.items, shown=len(plan.items)),
+        *sides.warnings,
+        *(f"cannot be reproduced ({name}): {item.name}: {item.reason}" for name, item in sides.unreproducible),
+    ]
+    return [*(plan.lines() if plan.items else [nothing]), *(f"  {line}" for line in rest)]

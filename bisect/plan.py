@@ -84,7 +84,7 @@ class Plan:
             f"plan: {self.num_candidates} candidates ({self.cached} built already), about {self.builds} builds",
             f"      {self._sizes()}",
             f"      {self._runs()}; at most {self.max_runs}",
-            f"      about {_or([f'{each / 60:.0f}' for each in self.seconds])} min",
+            f"      {time_told(self.seconds)}",
         ]
         found += [f"      {line}" for line in no_room(self.disk_bytes, self.free_bytes)]
         worst = max(count for _, count in (*self.runs, *self.pairs))
@@ -96,12 +96,9 @@ class Plan:
         return found
 
     def _runs(self) -> str:
-        if self.pairs:
-            told = (f"about {count} if a loss is {ratio:g} times the noise of one" for ratio, count in self.pairs)
-            return f"pairs of runs: {', '.join(told)}"
         if len(self.runs) == 1:
             return f"runs: about {self.runs[0][1]}, one settles a build"
-        return "runs: " + ", ".join(f"about {count} if it fails in {rate:.0%} of runs" for rate, count in self.runs)
+        return runs_told(self.runs, self.pairs)
 
     def _sizes(self) -> str:
         download = f"{self.download_bytes / 1e9:.1f} GB to download" if self.download_bytes else "download size unknown"
@@ -111,8 +108,22 @@ class Plan:
         return f"{download}, {disk}"
 
 
-def _or(words: Sequence[str]) -> str:
-    return " or ".join(dict.fromkeys(words))
+def runs_told(runs: Sequence[tuple[float, int]], pairs: Sequence[tuple[float, int]]) -> str:
+    """How many runs for each failure rate, or pairs for each loss."""
+    if pairs:
+        told = (f"about {count} if a loss is {ratio:g} times the noise of one" for ratio, count in pairs)
+        return f"pairs of runs: {', '.join(told)}"
+    return "runs: " + ", ".join(f"about {count} if it fails in {rate:.0%} of runs" for rate, count in runs)
+
+
+def time_told(seconds: Sequence[float]) -> str:
+    """`about 7 or 95 min`."""
+    return f"about {' or '.join(dict.fromkeys(f'{each / 60:.0f}' for each in seconds))} min"
+
+
+def gigabytes(count: int) -> str:
+    """`5.2 GB`."""
+    return f"{count / 1e9:.1f} GB"
 
 
 def no_room(disk_bytes: int, free_bytes: int) -> list[str]:
@@ -161,6 +172,17 @@ def make_plan(
 def expected_runs(num_candidates: int, rate: float) -> int:
     """Runs for a search among so many, when the bad side fails at `rate` and the good one never. 64, .3 -> 80."""
     return ceil(_runs_for(log2(max(2, num_candidates)), rate) + 6)
+
+
+def set_runs(num_items: int, rate: float) -> int:
+    """Runs for a search among so many differences of which one fails at `rate`, and nothing without it. 16, .3 -> 71.
+
+    The guilty one is confirmed alone and the rest without it, so the confirmation is paid twice.
+    """
+    bits = log2(max(2, num_items))
+    if rate >= 1.0:
+        return ceil(2 * bits + 6)
+    return ceil(_runs_for(bits, rate) + log(0.05) / log(1.0 - rate) + 4)
 
 
 def expected_pairs(num_candidates: int, ratio: float) -> int:

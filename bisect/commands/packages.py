@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import settings, spec
+from envs.build import is_built
 from envs.errors import InterruptedRunError, UsageError
 from envs.snapshot import compile_variables
 
@@ -24,14 +25,14 @@ from ..launch import launcher_on
 from ..packages_differences import families, items, needs
 from ..packages_outcome import report_of
 from ..packages_pair import level
-from ..packages_plan import dry_run, to_build_first
+from ..packages_plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
 from ..packages_sides import Mixer, NotBuiltError, read_side, requirements_in
 from ..packages_variables import common
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
-from ..surroundings import refuse_missing
+from ..surroundings import refuse_missing, refuse_no_room
 from .search_options import add_search_options, asked, default_run_directory, without_out
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from ..packages import ItemSet
     from ..packages_pair import Sides
+    from ..packages_plan import SetPlan
     from ..packages_sides import Side
     from .search_options import Asked
 
@@ -87,15 +89,16 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         sides = level(*_sides(args, here, say))
     except NotBuiltError as unbuilt:
         return to_build_first(unbuilt, here, as_json=args.json, stdout=stdout)
+    cost = make_plan(sides, here, request)
     if args.dry_run:
-        return dry_run(sides, here, keep=request.keep, as_json=args.json, stdout=stdout)
+        return dry_run(sides, cost, as_json=args.json, stdout=stdout)
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     if not (directory / FILE_NAME).exists():
         make_run_directory(directory)
     with only_one(directory):
         journal = _journal(directory, args, request)
         try:
-            _search(journal, request, sides, here, say)
+            _search(journal, request, sides, cost=cost, here=here, say=say)
         finally:
             journal.close()
         report = report_of(directory)
@@ -162,6 +165,8 @@ def _search(
     journal: Journal,
     request: Asked,
     sides: Sides,
+    *,
+    cost: SetPlan,
     here: settings.Settings,
     say: Callable[[str], None],
 ) -> None:
@@ -174,6 +179,8 @@ def _search(
     builder = _builder(journal, request, mixer, mixes, say)
     plan = journal.contents.plan(journal.path.parent)
     if plan is None:
+        say("\n".join(plan_lines(sides, cost)))
+        _refuse_no_room(cost, mixer, mixes)
         plan = journal.append("plan", **_plan(request, sides, mixer, builder), common=shared)
     if items_of(plan) != found or plan.get("common", {}) != shared:
         raise UsageError(
@@ -205,6 +212,13 @@ def _search(
         signal.signal(signal.SIGTERM, previous)
     if not journal.contents.of("verdict"):
         journal.append("verdict", verdict=reports.verdict_name(step))
+
+
+def _refuse_no_room(cost: SetPlan, mixer: Mixer, mixes: Mapping[str, ItemSet]) -> None:
+    """A disk that not even the two ends fit on, before the first is built."""
+    if mixer.items:
+        missing = sum(not is_built(mixer.definition(mixes[name], name), mixer.settings) for name in (GOOD, BAD))
+        refuse_no_room(missing * cost.environment_bytes, mixer.settings.store)
 
 
 def _builder(

@@ -156,6 +156,7 @@ def test_the_ends_that_a_search_builds_for_its_plan_count_for_what_it_keeps(side
     assert len(list((sides / "store" / "environments").iterdir())) == 2
     built = [entry for entry in _entries(sides / "out") if entry.get("event") == "built"]
     assert [entry["seconds"] > 0 for entry in built] == [True] * len(built)
+    assert "3 differences, about 6 environments" in done.stderr
     assert len(built) > 3
 
 
@@ -195,6 +196,10 @@ def test_the_plan_lists_the_differences_without_building(sides, index):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("8 differences")
+    assert "runs: about 12 if it fails in 100% of runs" in done.stdout
+    assert " min\n" in done.stdout
+    plan = json.loads(run(argv(sides, index, "--dry-run", "--json")).stdout)
+    assert (plan["runs"][0]["expected"], plan["max_runs"], len(plan["seconds_each"])) == (12, 300, 3)
     assert "gone 1.0 -> (absent)" in done.stdout
     assert not (sides / "store" / "environments").exists()
 

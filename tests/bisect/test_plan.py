@@ -1,7 +1,7 @@
 """The plan before a search and what is said to be left during it: right order of magnitude, never a promise."""
 
 from bisect.model import Conclusion, Observation, Posterior, Problem
-from bisect.plan import capacity, expected_pairs, expected_runs, left_of, make_plan
+from bisect.plan import capacity, expected_pairs, expected_runs, left_of, make_plan, set_runs
 
 import pytest
 
@@ -28,6 +28,15 @@ def test_expected_runs_are_near_what_was_measured(size, rate, measured):
 def test_expected_pairs_are_near_what_was_measured(size, ratio, measured):
     """5 % under 2 % noise and drift, simulated; 6.3 % where one pair is good to 7.5 %, on real builds."""
     assert measured / 1.5 < expected_pairs(size, ratio) < measured * 1.5
+
+
+@pytest.mark.parametrize(
+    ("size", "rate", "measured"),
+    [(4, 1.0, 10.0), (16, 1.0, 14.5), (40, 1.0, 18.2), (4, 0.3, 40), (40, 0.3, 62), (4, 0.1, 161), (40, 0.1, 217)],
+)
+def test_the_runs_of_a_package_search_are_near_what_was_simulated(size, rate, measured):
+    """Six or three searches of each for one guilty package; people decide overnight or not by the plan."""
+    assert measured / 1.5 < set_runs(size, rate) < measured * 1.5
 
 
 def test_the_plan_for_throughput_counts_pairs():
