@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .journal import Contents
     from .packages import SetStep
+    from .packages_differences import Item
 
 PROOF_LINES = 4
 
@@ -104,7 +105,7 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
         return (again,)
     plan = contents.of("plan")[-1]
     guilty = [item for item in items_of(plan) if item.id in step.members]
-    pins = [f"{item.name}=={item.bad}" for item in guilty if item.kind == "package" and item.bad]
+    pins = [_pinned(item) for item in guilty if item.kind == "package" and item.bad]
     gone = [item.name for item in guilty if item.kind == "package" and not item.bad]
     lines = [f"# in a copy of {plan['good']}:"]
     lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
@@ -117,3 +118,10 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
 
 def _export(name: str, text: str | None) -> str:
     return f"unset {name}" if text is None else f"export {name}={shlex.quote(text)}"
+
+
+def _pinned(item: Item) -> str:
+    """The requirement of a guilty package; `==1.0` would install 1.0+cu130 where two builds of it are told apart."""
+    good, bad = item.good or "", item.bad or ""
+    builds_of_one = good.partition("+")[0] == bad.partition("+")[0]
+    return f"{item.name}{'===' if builds_of_one else '=='}{bad}"

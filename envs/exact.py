@@ -1,13 +1,14 @@
 """An exact lock for a list of pins: nothing is resolved, every version is looked up with its hash.
 
-What an index no longer has (or has only as source) is left out and returned by name: a list of packages from a
-cluster must not fail as a whole because of one line.
+What an index no longer has (or has only as source, or only as another build, `1.0+cu130` for `1.0`) is left out and
+returned by name: a list of packages from a cluster must not fail as a whole because of one line.
 """
 
 from __future__ import annotations
 
 import re
 import tempfile
+import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from .lock import Lock
 from .spec import Channel, Definition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from .settings import Settings
 
@@ -65,15 +66,19 @@ def exact_lock(definition: Definition, packages: Mapping[str, str], settings: Se
     """Look every pin up on the index it belongs to."""
     python = interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
     target = python.target()
-    own = {name for name, version in packages.items() if _is_torchs(name, version)}
-    groups = [(frozenset[str](), {n: _public(n, v) for n, v in packages.items() if n not in own})]
-    if own:
-        groups.append((frozenset(own), {name: packages[name] for name in own}))
+    own = frozenset(name for name, version in packages.items() if _is_torchs(name, version))
     distributions: list[lock.Distribution] = []
     left_out: list[tuple[str, str]] = []
-    for names, pins in groups:
-        location = _torch_index(definition, settings) if names else ""
-        text = _compile(pins, settings, str(python.path), location, left_out)
+    for names in (frozenset[str](), own) if own else (frozenset[str](),):
+        place = _PackageIndex(
+            settings=settings,
+            python=str(python.path),
+            location=_torch_index(definition, settings) if names else "",
+        )
+        pins = {name: version for name, version in packages.items() if (name in own) == bool(names)}
+        text, gone = place.files({name: spellings(name, version, definition.cuda) for name, version in pins.items()})
+        others = place.builds({name: Version(pins[name]).public for name in gone})
+        left_out += [(name, _reason(pins[name], others.get(name, ""))) for name in gone]
         found = pylock.from_uv(
             text,
             name=definition.name,
@@ -104,9 +109,24 @@ def _is_torchs(name: str, version: str) -> bool:
     return bool(parsed.local) and not (name == "torch" and backend.default_variant(version) == parsed.local)
 
 
-def _public(name: str, version: str) -> str:
-    """Torch of the default index calls itself 2.11.0+cu130 and is published as 2.11.0."""
-    return Version(version).public if name == "torch" else version
+def spellings(name: str, version: str, cuda: str) -> tuple[str, ...]:
+    """The specifiers under which an index may have exactly this build, best first.
+
+    `==1.0` would take 1.0+cu130 as well, and the build would be lost: `===` takes nothing but what is written. Torch
+    alone has two spellings: the default index publishes as 2.11.0 what calls itself 2.11.0+cu130.
+
+    Worked example: of torch 2.11.0+cu130 first `===2.11.0+cu130` is asked for, then `===2.11.0`.
+    """
+    parsed = Version(version)
+    same = [version]
+    if name == "torch" and parsed.local in (None, cuda):
+        same += [f"{parsed.public}+{cuda}", parsed.public]
+    return tuple(f"==={each}" for each in dict.fromkeys(same))
+
+
+def _reason(version: str, other: str) -> str:
+    elsewhere = f", only another build of it, {other}" if other else ""
+    return f"{version} has no wheel on the index any more{elsewhere}"
 
 
 def _torch_index(definition: Definition, settings: Settings) -> str:
@@ -114,28 +134,54 @@ def _torch_index(definition: Definition, settings: Settings) -> str:
     return settings.index or f"{settings.torch_index}/{backend.index_path(definition.cuda, nightly=nightly)}"
 
 
-def _compile(
-    pins: Mapping[str, str], settings: Settings, python: str, location: str, left_out: list[tuple[str, str]]
-) -> str:
-    """Ask uv for the files of every pin; one that is not there is left out and uv is asked again."""
-    remaining = dict(pins)
-    with tempfile.TemporaryDirectory(prefix="envs-exact-") as scratch:
-        wanted, output = Path(scratch) / "wanted.txt", Path(scratch) / "pylock.toml"
-        while True:
-            wanted.write_text("".join(f"{name}=={version}\n" for name, version in remaining.items()), encoding="utf-8")
-            arguments = ["pip", "compile", str(wanted), "--no-deps", "--format", "pylock.toml", "--output-file"]
-            arguments += [str(output), "--only-binary", ":all:", "--no-header", "--quiet", "--python", python]
-            arguments += uv.index_arguments(settings, torch_index=location)
-            code, log = uv.run(arguments, log=Path(scratch) / "uv.log")
-            if code == 0:
-                return output.read_text(encoding="utf-8")
-            gone = _named_in(log, remaining)
-            if not gone or len(left_out) >= _MAX_LEFT_OUT:
-                raise uvlog.explain(log, subject="cannot look the packages up")
-            left_out.append((gone, f"{remaining.pop(gone)} has no wheel on the index any more"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _PackageIndex:
+    """One index as uv sees it: `location` is the place of PyTorch's own, empty for the default one."""
+
+    settings: Settings
+    python: str
+    location: str
+
+    def files(self, wanted: Mapping[str, Sequence[str]]) -> tuple[str, tuple[str, ...]]:
+        """The pylock of uv with the files of every distribution, and the names of those that are not there.
+
+        Of the specifiers of a name the first that the index has counts.
+        """
+        remaining = {name: list(specifiers) for name, specifiers in wanted.items()}
+        gone: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="envs-exact-") as scratch:
+            while True:
+                lines = "".join(f"{name}{specifiers[0]}\n" for name, specifiers in remaining.items())
+                code, text = self._compile(lines, Path(scratch))
+                if code == 0:
+                    return text, tuple(gone)
+                name = _named_in(text, remaining)
+                if not name or len(gone) >= _MAX_LEFT_OUT:
+                    raise uvlog.explain(text, subject="cannot look the packages up")
+                remaining[name].pop(0)
+                if not remaining[name]:
+                    gone.append(name)
+                    del remaining[name]
+
+    def builds(self, releases: Mapping[str, str]) -> dict[str, str]:
+        """Which build of a release the index has, for those of which it has one."""
+        if not releases:
+            return {}
+        text, _ = self.files({name: (f"=={version}",) for name, version in releases.items()})
+        return {package["name"]: package["version"] for package in tomllib.loads(text).get("packages", [])}
+
+    def _compile(self, requirements: str, scratch: Path) -> tuple[int, str]:
+        """Return code of uv, and what it found or what it complains of."""
+        wanted, output = scratch / "wanted.txt", scratch / "pylock.toml"
+        wanted.write_text(requirements, encoding="utf-8")
+        arguments = ["pip", "compile", str(wanted), "--no-deps", "--format", "pylock.toml", "--output-file"]
+        arguments += [str(output), "--only-binary", ":all:", "--no-header", "--quiet", "--python", self.python]
+        arguments += uv.index_arguments(self.settings, torch_index=self.location)
+        code, log = uv.run(arguments, log=scratch / "uv.log")
+        return code, log if code else output.read_text(encoding="utf-8")
 
 
-def _named_in(log: str, remaining: Mapping[str, str]) -> str:
+def _named_in(log: str, remaining: Collection[str]) -> str:
     """The pin that uv says is not there; empty when the trouble is another one (no network, a full disk)."""
     if "No solution found" not in log and "was not found" not in log:
         return ""

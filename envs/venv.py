@@ -86,7 +86,7 @@ def _install_group(
 ) -> None:
     requirements = log.with_name(f"requirements-{pins[0].source}.txt")
     requirements.write_text(
-        "".join(f"{pin.name}=={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins), encoding="utf-8"
+        "".join(f"{pin.name}==={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins), encoding="utf-8"
     )
     arguments = [
         *("pip", "install", "--python", str(path / "bin" / "python"), "--no-deps", "--require-hashes"),
