@@ -79,14 +79,14 @@ def _posterior(line: Lineup, window: _Window | None) -> Posterior:
 
 
 def _undecidable(line: Lineup, observations: Sequence[Observation]) -> Step | None:
-    unchanged = Posterior(by_candidate=(), none=1.0)
-    if line.size == 1:
-        reason = "both endpoints are the same code, so nothing between them can have changed"
-        return NoRegression(confidence=1.0, allowed_rate=0.0, posterior=unchanged, reason=reason)
     for position in range(line.size):
         if line.failures[position] > 0 and line.passes[position] > 0:
             reason = _two_answers(line.groups[position], observations)
             return Contradiction(endpoint=line.name(position), reason=reason, posterior=_posterior(line, None))
+    if line.size == 1:
+        unchanged = Posterior(by_candidate=(), none=1.0)
+        reason = "both endpoints are the same code, so nothing between them can have changed"
+        return NoRegression(confidence=1.0, allowed_rate=0.0, posterior=unchanged, reason=reason)
     return None
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from envs import process
 from envs.errors import UsageError
 
+from .state import commit_in
+
 if TYPE_CHECKING:
     from .report import Row
 
@@ -37,8 +39,8 @@ def refuse_no_repository(repo: str) -> None:
 
 def between(before: Row, after: Row, *, repo: str) -> tuple[str, ...]:
     """One line a commit, newest first; nothing without a clone. UsageError when the clone cannot tell."""
-    old, new = (str(row.facts.get("git_version", "")) for row in (before, after))
-    if not repo or not old or not new:
+    old, new = (commit_in(row.facts) for row in (before, after))
+    if not repo or not old or not new or old == new:
         return ()
     argv = ["git", "-C", repo, "log", "--no-color", "--format=%h %ad %s", "--date=short", f"{old}..{new}"]
     done = process.capture([*argv, "--", *PATHS], cwd=Path.cwd(), env=dict(os.environ))

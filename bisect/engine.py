@@ -24,10 +24,10 @@ import numpy as np
 
 from .choose import choose
 from .information import gains
-from .lineup import lineup, told_of_idle
+from .lineup import told_of_idle
 from .model import Exhausted, Probe
 from .moment import Moment
-from .neighbours import answer, credible, likeliest_gap, side_counts
+from .neighbours import answer, credible, likeliest_gap, names_of, side_counts
 from .posterior import cautious_pair, infer
 from .premises import (
     ISLAND_CERTAIN,
@@ -40,10 +40,12 @@ from .premises import (
     sides_alike,
 )
 from .probability import percent
+from .same_code import line_of, told, verdicts_differ
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .lineup import Lineup
     from .model import Observation, Problem, Step
     from .neighbours import Gap
 
@@ -71,7 +73,7 @@ def next_step(
         workers: how many runs may start now; the probe then carries that many candidates, best together.
         pending: candidates whose runs are under way elsewhere, so that their answers are not asked for twice.
     """
-    line = lineup(problem, observations)
+    line = ordered_line(problem, observations)
     moment = Moment(
         problem=problem,
         line=line,
@@ -92,6 +94,11 @@ def next_step(
     )
 
 
+def ordered_line(problem: Problem, observations: Sequence[Observation]) -> Lineup:
+    """The line-up that the steps are decided on."""
+    return line_of(problem, observations, differ=verdicts_differ, change=lambda line: infer(line).change)
+
+
 def useless(problem: Problem, observations: Sequence[Observation], pending: Sequence[str]) -> tuple[str, ...]:
     """Those of the pending candidates whose runs are no longer worth waiting for and may be cancelled.
 
@@ -100,7 +107,7 @@ def useless(problem: Problem, observations: Sequence[Observation], pending: Sequ
     step = next_step(problem, observations, workers=max(1, len(pending)))
     if not isinstance(step, Probe):
         return tuple(pending)
-    line = lineup(problem, observations)
+    line = ordered_line(problem, observations)
     gain = gains(infer(line))[:, 0]
     least = USELESS * gain[~line.unusable].max()
     kept = {position for position in line.positions(pending) if gain[position] >= least}
@@ -113,12 +120,17 @@ def _claim(moment: Moment, workers: int) -> Step | None:
     gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=moment.belief.rise.mass, fall=moment.belief.fall.mass)
     if gap is None or not _is_sure(moment, gap):
         return None
+    over = moment.runs >= moment.problem.max_runs
+    last_good, _ = names_of(line, gap)
+    failures, passes = line.shown[last_good]
+    if failures and not passes and line.passes[gap.good]:
+        reason = "it would be named as the last good one of its code, and has only failed so far"
+        return None if over else moment.ask([last_good] * workers, reason)
     unseen = ((gap.bad, line.failures[gap.bad]), (gap.good, line.passes[gap.good]))
     unconfirmed = [position for position, shown in unseen if shown == 0]
     due = [position for position in unconfirmed if position not in moment.pending] or unconfirmed
     if due:
         idle = told_of_idle(len(due), workers, "nothing else is run before they have answered")
-        over = moment.runs >= moment.problem.max_runs
         return None if over else moment.probe(due[:workers], f"both neighbours are confirmed before a claim{idle}")
     return several_changes(moment, doubt=ISLAND_DOUBT) or answer(
         line, gap, posterior=moment.posterior, notes=_notes(moment, gap), untested="could not be tested"
@@ -149,7 +161,7 @@ def _notes(moment: Moment, gap: Gap) -> tuple[str, ...]:
     (failures, runs), _ = side_counts(line, gap)
     if failures:
         notes.append(f"the good side fails too, in {failures} of {runs} runs")
-    return tuple(notes)
+    return (*notes, *told(line))
 
 
 def _out_of_runs(moment: Moment) -> Exhausted | None:

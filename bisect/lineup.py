@@ -1,11 +1,13 @@
 """The candidates of a search as positions in time, with what was seen at each.
 
 Position 0 is the older endpoint, the last position the newer one; candidates outside the endpoints are left out.
-Neighbours that are the same code (`Problem.equal`) share a position, and with it their observations.
+Neighbours that are the same code (`Problem.equal`) share a position, and with it their observations, unless their runs
+show that they are not (`same_code`): then each has its own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from .model import Conclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from .model import Observation, Problem
 
@@ -24,6 +26,8 @@ IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 
+EQUAL_BUT_APART = 0.02
+"""How likely a change between two builds of the same code is before any run, relative to any other change."""
 SILENT = 10
 """Runs that say nothing, for each that does and one more, after which a position is not run again."""
 
@@ -50,6 +54,8 @@ class Lineup:
         passes: GOOD runs per position.
         skips: runs per position that say nothing.
         cached: positions whose environment exists: cached, or seen in an observation.
+        shown: (failures, passes) of each candidate.
+        apart: positions that are said to be the same code as the one before them, and are not taken for it.
     """
 
     groups: tuple[tuple[str, ...], ...]
@@ -58,6 +64,15 @@ class Lineup:
     passes: IntArray
     skips: IntArray
     cached: BoolArray
+    shown: Mapping[str, tuple[int, int]]
+    apart: tuple[int, ...] = ()
+
+    @property
+    def prior(self) -> FloatArray:
+        """How likely a change at each position but the first is before any run, relative to an ordinary one."""
+        weight = np.ones(max(0, self.size - 1))
+        weight[[position - 1 for position in self.apart]] = EQUAL_BUT_APART
+        return weight
 
     @property
     def size(self) -> int:
@@ -104,19 +119,22 @@ class Lineup:
         return [where[name] for name in names if name in where]
 
 
-def lineup(problem: Problem, observations: Sequence[Observation]) -> Lineup:
-    """Lay the candidates between the endpoints out in time and count the observations."""
+def lineup(problem: Problem, observations: Sequence[Observation], *, apart: Collection[str] = ()) -> Lineup:
+    """Lay the candidates between the endpoints out in time and count the observations.
+
+    `apart`: candidates that get a position of their own, whatever they are equal to.
+    """
     index = {name: place for place, name in enumerate(problem.candidates)}
     oldest, newest = sorted((index[problem.good], index[problem.bad]))
-    groups = _merge(problem.candidates[oldest : newest + 1], problem.equal)
+    kind = kinds(problem.equal)
+    groups = _merge(problem.candidates[oldest : newest + 1], kind, apart)
     where = {name: position for position, group in enumerate(groups) for name in group}
-    counts = {kind: np.zeros(len(groups), dtype=np.int64) for kind in Conclusion}
+    seen = Counter((each.candidate, each.conclusion) for each in observations if each.candidate in where)
+    counts = {word: np.zeros(len(groups), dtype=np.int64) for word in Conclusion}
     cached = np.array([any(name in problem.cached for name in group) for group in groups], dtype=np.bool_)
-    for seen in observations:
-        position = where.get(seen.candidate)
-        if position is not None:
-            counts[seen.conclusion][position] += 1
-            cached[position] = True
+    for (name, conclusion), number in seen.items():
+        counts[conclusion][where[name]] += number
+        cached[where[name]] = True
     return Lineup(
         groups=groups,
         rising=index[problem.good] <= index[problem.bad],
@@ -124,15 +142,32 @@ def lineup(problem: Problem, observations: Sequence[Observation]) -> Lineup:
         passes=counts[Conclusion.GOOD],
         skips=counts[Conclusion.SKIP],
         cached=cached,
+        shown={name: (seen[name, Conclusion.BAD], seen[name, Conclusion.GOOD]) for name in where},
+        apart=tuple(
+            place for place in range(1, len(groups)) if _are_equal(groups[place - 1][-1], groups[place][0], kind)
+        ),
     )
 
 
-def _merge(names: Sequence[str], equal: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], ...]:
-    """Join neighbours that belong to one group of equal candidates. a b c, (b c) -> (a) (b c)."""
-    kind = {name: number for number, group in enumerate(equal) for name in group}
+def kinds(equal: Sequence[Sequence[str]]) -> dict[str, int]:
+    """The kind of code of each candidate that is said to be equal to another. (a b) (b c) (d e) -> a b c: 0, d e: 2."""
+    kind: dict[str, int] = {}
+    for number, group in enumerate(equal):
+        joined = {kind[name] for name in group if name in kind} | {number}
+        same = [name for name, known in kind.items() if known in joined]
+        kind.update(dict.fromkeys((*same, *group), min(joined)))
+    return kind
+
+
+def _are_equal(before: str, after: str, kind: Mapping[str, int]) -> bool:
+    return after in kind and kind.get(before) == kind[after]
+
+
+def _merge(names: Sequence[str], kind: Mapping[str, int], apart: Collection[str]) -> tuple[tuple[str, ...], ...]:
+    """Join neighbours of one kind, but for those to keep apart. a b c, (b c) -> (a) (b c)."""
     merged: list[tuple[str, ...]] = []
     for name in names:
-        if merged and name in kind and kind.get(merged[-1][-1]) == kind[name]:
+        if merged and name not in apart and merged[-1][-1] not in apart and _are_equal(merged[-1][-1], name, kind):
             merged[-1] = (*merged[-1], name)
         else:
             merged.append((name,))

@@ -31,5 +31,8 @@ class Moment:
         return posterior_of(self.problem, self.line, change=self.belief.change, none=self.belief.none)
 
     def probe(self, positions: Sequence[int], reason: str) -> Probe:
-        first, *others = (self.line.name(position) for position in positions)
+        return self.ask([self.line.name(position) for position in positions], reason)
+
+    def ask(self, names: Sequence[str], reason: str) -> Probe:
+        first, *others = names
         return Probe(candidate=first, also=tuple(others), reason=reason, posterior=self.posterior)

@@ -60,10 +60,14 @@ def side_counts(line: Lineup, gap: Gap) -> tuple[tuple[int, int], tuple[int, int
     return (older, newer) if gap.rising else (newer, older)
 
 
+def names_of(line: Lineup, gap: Gap) -> tuple[str, str]:
+    """The last good and the first bad candidate of a gap: of equal ones those nearest to the change."""
+    return line.groups[gap.good][-1 if gap.rising else 0], line.groups[gap.bad][0 if gap.rising else -1]
+
+
 def answer(line: Lineup, gap: Gap, *, posterior: Posterior, notes: tuple[str, ...], untested: str) -> Found | Narrowed:
     """The verdict for a gap. Of equal candidates the ones nearest to the change are named."""
-    last_good = line.groups[gap.good][-1 if gap.rising else 0]
-    first_bad = line.groups[gap.bad][0 if gap.rising else -1]
+    last_good, first_bad = names_of(line, gap)
     direction = "regression" if gap.rising else "fix"
     if gap.newer - gap.older == 1:
         return Found(

@@ -174,8 +174,8 @@ def infer(lineup: Lineup, pair: FloatArray | None = None) -> Belief:
     fall_old, fall_new = old * (new @ prior.pair), new * (old @ prior.pair.T)
     per_point = (1.0 - PRIOR_NONE) / max(1, lineup.size - 1)
     share_rise = PRIOR_CLAIMED if lineup.rising else 1.0 - PRIOR_CLAIMED
-    rise_mass = (per_point * share_rise * weight * rise_old.sum(axis=1))[row]
-    fall_mass = (per_point * (1.0 - share_rise) * weight * fall_old.sum(axis=1))[row]
+    rise_mass = (per_point * share_rise * weight * rise_old.sum(axis=1))[row] * lineup.prior
+    fall_mass = (per_point * (1.0 - share_rise) * weight * fall_old.sum(axis=1))[row] * lineup.prior
     none_mass = (PRIOR_NONE if lineup.size > 1 else 1.0) * same.sum() * np.exp(total.max() - top)
     norm = rise_mass.sum() + fall_mass.sum() + none_mass
     return Belief(

@@ -25,12 +25,14 @@ from .model import (
     Step,
 )
 from .probability import percent
-from .state import State, observation_of
+from .same_code import told
+from .state import State, commit_in, observation_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .journal import Contents
+    from .lineup import Lineup
     from .nodes import FaultyNode, NodeDependence
 
 SCHEMA = 1
@@ -87,6 +89,7 @@ class Report:
         dependent: candidates that fail on one node only.
         certain: whether the probe was taken at its word, one run settling a build: then `step.confidence` is 1, and
             holds as long as that does.
+        line: the line-up that the step was decided on.
     """
 
     kind: str
@@ -102,12 +105,14 @@ class Report:
     faulty: tuple[FaultyNode, ...] = ()
     dependent: tuple[NodeDependence, ...] = ()
     certain: bool = False
+    line: Lineup | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know beside the verdict."""
         nodes = (str(item) for item in (*self.faulty, *self.dependent))
-        return (*getattr(self.step, "notes", ()), *same_code(self.rows), *nodes)
+        every = (*getattr(self.step, "notes", ()), *same_code(self.rows, self.line), *nodes)
+        return tuple(dict.fromkeys(every))
 
     @property
     def runs(self) -> int:
@@ -171,13 +176,14 @@ def _row(
     )
 
 
-def same_code(rows: Sequence[Row]) -> tuple[str, ...]:
-    """A sentence for each group of neighbours that are one candidate because they are one commit."""
+def same_code(rows: Sequence[Row], line: Lineup | None = None) -> tuple[str, ...]:
+    """A sentence for neighbours of one commit: that they are one candidate, or by `line` that the runs deny it."""
+    place = {name: at for at, group in enumerate(line.groups) for name in group} if line else {}
     found: list[str] = []
-    for before, after in pairwise(row for row in rows if row.facts.get("code")):
-        if before.facts["code"] == after.facts["code"]:
+    for before, after in pairwise(row for row in rows if commit_in({"git_version": row.facts.get("code", "")})):
+        if before.facts["code"] == after.facts["code"] and place.get(before.name) == place.get(after.name):
             found.append(f"{after.name} is the same commit as its neighbour {before.name}: one candidate")
-    return tuple(found)
+    return (*found, *(told(line) if line else ()))
 
 
 def proof_of(contents: Contents, step: Step) -> tuple[str, ...]:
@@ -263,9 +269,9 @@ def _some(names: tuple[str, ...]) -> str:
 
 
 def git_range(report: Report) -> str | None:
-    """`old..new` of the two neighbours' commits in time order, or None where one is unknown."""
-    commits = [row.facts.get("git_version", "") if row else "" for row in report.in_time_order]
-    if not all(commits):
+    """`old..new` of the two neighbours' commits in time order, or None where one is unknown or both are one."""
+    commits = [commit_in(row.facts) if row else "" for row in report.in_time_order]
+    if not all(commits) or commits[0] == commits[1]:
         return None
     return f"{commits[0]}..{commits[1]}"
 

@@ -20,6 +20,7 @@ from . import commits, locks
 from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read_search
+from .lineup import lineup
 from .model import Observation, Problem, Wait
 from .nodes import dependent
 from .record_file import record_in
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .journal import Contents
+    from .lineup import Lineup
     from .model import Step
 
 
@@ -42,10 +44,10 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
     if plan is None:
         raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
     state = State.replay(contents.entries)
+    asked, engine = _asked(contents, directory), engine_of(plan)
+    problem = state.problem(problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"]))
     if step is None:
-        asked = _asked(contents, directory)
-        problem = problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"])
-        asked_now = engine_of(plan).decide(state.problem(problem), state.evidence)
+        asked_now = engine.decide(problem, state.evidence)
         assert not isinstance(asked_now, Wait)  # only runs under way are waited for
         step = asked_now
     rows = rows_of(contents, step)
@@ -61,6 +63,7 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
         faulty=state.faulty_nodes,
         dependent=dependent(state.evidence),
         certain=plan["certain"],
+        line=engine.line(problem, state.evidence),
     )
     before, after = report.in_time_order
     if before is None or after is None:
@@ -137,24 +140,27 @@ def problem_of(plan: Mapping[str, Any], *, confidence: float, max_runs: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """What decides a search: the next step, and which runs under way need no answer any more."""
+    """What decides a search: the next step, the line-up it rests on, and which runs under way need no answer."""
 
     decide: Callable[..., Step | Wait]
+    line: Callable[[Problem, Sequence[Observation]], Lineup]
     useless: Callable[[Problem, Sequence[Observation], Sequence[str]], tuple[str, ...]]
 
 
 def engine_of(plan: Mapping[str, Any]) -> Engine:
     """The engine for the question."""
     if plan["certain"]:
-        return Engine(decide=next_certain_step, useless=useless_when_certain)
+        return Engine(decide=next_certain_step, line=lineup, useless=useless_when_certain)
     if plan.get("throughput"):
         from . import throughput  # noqa: PLC0415  (as below)
+        from .speed_line import speed_line  # noqa: PLC0415  (as below)
 
         effect = plan["min_effect"]
         return Engine(
             decide=partial(throughput.next_step, min_effect=effect),
+            line=partial(speed_line, min_effect=effect),
             useless=partial(throughput.useless, min_effect=effect),
         )
     from . import engine  # noqa: PLC0415  (scipy takes a second to import, and usage errors need none)
 
-    return Engine(decide=engine.next_step, useless=engine.useless)
+    return Engine(decide=engine.next_step, line=engine.ordered_line, useless=engine.useless)

@@ -91,11 +91,11 @@ def infer_speed(line: Lineup, pairs: Pairs, *, min_effect: float) -> SpeedBelief
     top = max(float(joint.max()), float(alone.max()))
     row = np.searchsorted(run, np.arange(1, line.size))
     weight = np.exp(joint - top) * (1.0 - PRIOR_NONE) / max(1, line.size - 1)
-    mass = weight.sum(axis=2)[row]
+    mass = weight.sum(axis=2)[row] * line.prior[:, None]
     none = float(np.exp(alone - top).sum())
     total = float(mass.sum()) + none
     by_shift = mass.sum(axis=0)
-    by_sigma = np.bincount(row, minlength=run.size + 1) @ weight.sum(axis=1) + np.exp(alone - top)
+    by_sigma = np.bincount(row, weights=line.prior, minlength=run.size + 1) @ weight.sum(axis=1) + np.exp(alone - top)
     return SpeedBelief(
         slower=mass[:, shift < 0].sum(axis=1) / total,
         faster=mass[:, shift > 0].sum(axis=1) / total,

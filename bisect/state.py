@@ -54,7 +54,7 @@ class BuildFacts:
     @property
     def code(self) -> str:
         """What two environments that are the same code have in common, or '' where that cannot be known."""
-        return str(self.facts.get("code", ""))
+        return commit_in({"git_version": self.facts.get("code", "")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,6 +149,12 @@ class State:
             return base.build_cost
         ratio = (sum(builds) / len(builds)) / (sum(runs) / len(runs))
         return min(100.0, max(0.1, ratio))
+
+
+def commit_in(facts: Mapping[str, Any]) -> str:
+    """The commit that a build says it is of, or '': torch built outside a clone says `Unknown`, whatever it is."""
+    told = str(facts.get("git_version") or "")
+    return "" if told.casefold() == "unknown" else told
 
 
 def observation_of(entry: Mapping[str, Any]) -> Observation:

@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .lineup import lineup, silent, told_of_idle
-from .model import Conclusion, Contradiction, Exhausted, NoRegression, Probe
+from .lineup import silent, told_of_idle
+from .model import Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
+from .same_code import told
+from .speed_line import kept, speed_line
 from .speed_posterior import channel_information, gather, infer_speed
 from .speed_size import size_of
 from .speed_steps import find_steps
@@ -49,7 +51,6 @@ NEIGHBOUR_PAIRS = 2
 HOPELESS_PAIRS = 40
 """Pairs of the bad endpoint after which a search that still cannot tell it from the good one ends undecided."""
 AA_PAIRS = 4
-BROKEN = math.log(1e6)
 AA_SIGNIFICANCE = 6.0
 BUILD_SHARE = 0.05
 _BATCHES = np.array([1, 2, 4, 8])
@@ -72,9 +73,8 @@ def next_step(
         pending: candidates whose pairs are under way.
         min_effect: smallest change of throughput worth an answer, as a fraction.
     """
-    line = lineup(problem, observations)
-    kept = [(seen.candidate, seen.value) for seen in observations if seen.value is not None and _tells(seen)]
-    pairs = gather(line, kept)
+    line = speed_line(problem, observations, min_effect=min_effect)
+    pairs = gather(line, kept(observations))
     state = _State(
         problem=problem,
         observations=observations,
@@ -95,11 +95,6 @@ def next_step(
         or _hidden_by_noise(state)
         or _most_informative(state, workers, pending)
     )
-
-
-def _tells(seen: Observation) -> bool:
-    """A pair that was measured; rates a million times apart are a broken clock."""
-    return seen.conclusion is not Conclusion.SKIP and abs(seen.value or 0.0) < BROKEN
 
 
 def useless(
@@ -252,7 +247,7 @@ def _notes(state: _State, gap: Gap, size: Size) -> tuple[str, ...]:
         notes.append("the order is reversed: the end claimed to be slow is the faster one")
     if stalls := stall_note(state.observations, state.problem.bad):
         notes.append(stalls)
-    return tuple(notes)
+    return (*notes, *told(state.line))
 
 
 def _hidden_by_noise(state: _State) -> Exhausted | None:
