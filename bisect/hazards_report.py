@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from .commands.search_options import HAZARDS
 from .result import Answer
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class ProbedEnvironment:
             bool(answers) and Answer.COULD_NOT_TEST not in answers and self.result is not None and self.result.finished
         )
 
+    @property
+    def tested(self) -> frozenset[str]:
+        """The hazards that were asked about and gave an answer."""
+        hazards = self.result.hazards if self.result else ()
+        return frozenset(hazard.name for hazard in hazards if hazard.answer is not Answer.COULD_NOT_TEST)
+
+    @property
+    def not_tested(self) -> tuple[str, ...]:
+        """The known hazards that nothing may be said of: not asked about, or without an answer."""
+        return tuple(name for name in HAZARDS if name not in self.tested)
+
 
 def render(environments: Sequence[ProbedEnvironment], *, reproduce: str) -> str:
     """One sentence per environment, the table, the evidence of what leaks, and how to repeat it."""
@@ -57,9 +69,16 @@ def as_json(environments: Sequence[ProbedEnvironment], *, reproduce: str) -> dic
 def _verdict(environment: ProbedEnvironment) -> str:
     if environment.result is None:
         return f"{environment.name}: not tested: {environment.trouble}"
-    leaking = [hazard.name for hazard in environment.result.hazards if hazard.answer is Answer.LEAKS]
-    named = f"{len(leaking)} of {len(environment.result.hazards)} hazards leak: {', '.join(leaking)}"
-    return f"{environment.name} ({_torch(environment)}): {named if leaking else 'no hazard leaks'}"
+    result = environment.result
+    leaking = [hazard.name for hazard in result.hazards if hazard.answer is Answer.LEAKS]
+    num_tested, missing = len(environment.tested), len(environment.not_tested)
+    if leaking:
+        told = f"{len(leaking)} of {num_tested} hazards leak: {', '.join(leaking)}"
+    else:
+        told = f"none of the {num_tested} tested leaks" if missing else "no hazard leaks"
+    under = "" if result.workaround == "none" else f" under {result.workaround}"
+    rest = f"; {missing} not tested" if missing else ""
+    return f"{environment.name} ({_torch(environment)}){under}: {told}{rest}"
 
 
 def _torch(environment: ProbedEnvironment) -> str:
@@ -100,6 +119,7 @@ def _environment_json(environment: ProbedEnvironment) -> dict[str, object]:
         "torch": result.environment.torch if result and result.environment else "",
         "finished": bool(result and result.finished),
         "trouble": environment.trouble,
+        "not_tested": list(environment.not_tested),
         "directory": environment.directory,
         "wall_s": round(result.wall_s, 1) if result else None,
         "answers": {hazard.name: hazard.answer.value for hazard in result.hazards} if result else {},

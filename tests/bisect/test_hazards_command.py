@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import io
 import json
 from bisect.commands import hazards as command
+from bisect.commands.search_options import HAZARDS
 from bisect.hazards_report import ProbedEnvironment, as_json, render
 from bisect.result_file import parse_hazards
 
@@ -40,8 +42,32 @@ def test_two_environments_stand_side_by_side():
     assert table[0] == ["hazard", "cu128", "cu130"]
     assert table[2] == ["fx_flag_compile", "leaks", "safe"]
     assert table[3] == ["mask_metadata", "safe", "not", "tested"]
-    assert report.startswith("cu128 (torch 2.11.0+cu130): 1 of 2 hazards leak: fx_flag_compile\n")
+    assert report.startswith("cu128 (torch 2.11.0+cu130): 1 of 2 hazards leak: fx_flag_compile; 13 not tested\n")
     assert report.endswith("repeat with: python -m bisect hazards cu128 cu130")
+
+
+@pytest.mark.parametrize(
+    ("answers", "verdict"),
+    [
+        (dict.fromkeys(HAZARDS, "safe"), "no hazard leaks"),
+        ({"mask_flag": "safe"}, "none of the 1 tested leaks; 14 not tested"),
+        (dict.fromkeys(HAZARDS, "safe") | {"mask_flag": "could_not_test"}, "none of the 14 tested leaks; 1 not tested"),
+        ({"mask_flag": "could_not_test"}, "none of the 0 tested leaks; 15 not tested"),
+    ],
+)
+def test_what_was_not_asked_is_never_said_not_to_leak(answers, verdict):
+    """`no hazard leaks` after `--only mask_flag` would be read as the word for all fifteen."""
+    found = probed("cu130", result(**answers))
+
+    assert render([found], reproduce="").splitlines()[0] == f"cu130 (torch 2.11.0+cu130): {verdict}"
+    assert len(as_json([found], reproduce="")["environments"][0]["not_tested"]) == len(found.not_tested)
+
+
+def test_an_answer_under_a_workaround_is_not_told_of_the_build_alone():
+    """Pasted into a ticket, the line would call a leaking build safe."""
+    closed = dataclasses.replace(result(mask_flag="safe"), workaround="patch-check")
+
+    assert "+cu130) under patch-check: none" in render([probed("cu130", closed)], reproduce="")
 
 
 def test_an_environment_without_a_result_is_not_tested():
