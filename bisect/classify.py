@@ -26,7 +26,7 @@ from .result import HazardsResult, TrainResult
 from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
 from .signatures import Role
-from .signatures.advice import ADVICE
+from .signatures.advice import ADVICE, PRESUMED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,8 +83,9 @@ class Classification:
         secondary: what else was seen, in order, without repetition.
         advice: what to do next.
         detail: the kind of event in a word (`undefined_symbol`, `hash_mismatch`).
-        flags: `masked_by_retry`, `swallowed` (exit code 0 in spite of a failure), `no_control`, `went_on` (an amplified
-            run whose drafters did most of their steps in spite of failures).
+        flags: `presumed` (named after the commonest sender of a signal that others send as well), `masked_by_retry`,
+            `swallowed` (exit code 0 in spite of a failure), `no_control`, `went_on` (an amplified run whose drafters
+            did most of their steps in spite of failures).
         num_threads: worker threads, where known.
         conclusion: what another question concludes, where the signature says so itself.
     """
@@ -188,8 +189,10 @@ def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> 
         (finding for finding in ordered if finding.outcome != root.outcome),
         key=lambda finding: (finding.role is Role.REMARK, finding.position),
     )
-    secondary = tuple(dict.fromkeys(finding.outcome for finding in others))
-    proof = [*same[:4], *(next(f for f in others if f.outcome == outcome) for outcome in secondary)]
+    known = [finding for finding in others if finding.detail not in PRESUMED]
+    secondary = tuple(dict.fromkeys(finding.outcome for finding in known))
+    proof = [*same[:4], *(next(f for f in known if f.outcome == outcome) for outcome in secondary)]
+    proof += [finding for finding in others if finding.detail in PRESUMED][:1]
     flags = _flags(root, evidence, facts)
     return Classification(
         outcome=root.outcome,
@@ -211,7 +214,7 @@ def _last_sign_of_life(root: Finding, facts: LogFacts) -> tuple[str, ...]:
 
 
 def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:
-    flags = []
+    flags = ["presumed"] if root.detail in PRESUMED and root.outcome.name is not OutcomeName.HARNESS_ERROR else []
     if root.role <= Role.ENDING and any(position > root.position for position in facts.retries):
         flags.append("masked_by_retry")
     if root.role <= Role.ENDING and _returncode(evidence, facts) == 0:

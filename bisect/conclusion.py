@@ -65,9 +65,11 @@ def conclude_hazard(answer: Answer | None) -> Conclusion:
 
 def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
     name = classification.outcome.name
+    presumed = "presumed" in classification.flags
     if hunted is None:
-        return name in BUILD_FAILURES
-    seen = any(outcome.matches(hunted) for outcome in (classification.outcome, *classification.secondary))
+        return name in BUILD_FAILURES and not presumed
+    root = () if presumed else (classification.outcome,)
+    seen = any(outcome.matches(hunted) for outcome in (*root, *classification.secondary))
     return seen and (name not in VOID or hunted.name is name)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from .logs.findings import Finding
 from .model import Conclusion, Outcome
 from .signatures import Role
+from .signatures.advice import ENDED_FROM_OUTSIDE, PRESUMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,15 +23,19 @@ _SIGNALS: dict[int, tuple[str, str]] = {
     6: ("abort", "SIGABRT"),
     7: ("segfault", "SIGBUS: a mapped page could not be had; a full /dev/shm or disk does that, and so does a bug"),
     8: ("abort", "SIGFPE"),
-    9: ("out_of_memory(host)", "SIGKILL: most often the kernel's out-of-memory killer; dmesg or OOMKilled would tell"),
+    9: (
+        "out_of_memory(host)",
+        "SIGKILL, sent for want of host memory, and by scancel, docker stop and preemption as well",
+    ),
     11: ("segfault", "SIGSEGV"),
-    15: ("hang(deadline)", "SIGTERM: ended from outside, most often by a time limit"),
+    15: ("hang(deadline)", "SIGTERM, sent at a time limit, and by scancel, docker stop and preemption as well"),
 }
 _CODES: dict[int, tuple[str, str]] = {
     124: ("hang(deadline)", "the code of `timeout`: the deadline passed"),
     126: ("harness_error", "the command could not be executed"),
     127: ("harness_error", "the command was not found"),
 }
+_DETAILS = {"SIGBUS": "bus_error", "SIGKILL": "killed", "SIGTERM": "terminated"}
 _DIRECT = frozenset({"segfault", "abort", "arch_unsupported"})
 """Ends that the process came to by itself; the others came from outside, after whatever stopped it."""
 _DISABLES = re.compile(
@@ -54,13 +59,16 @@ def exit_finding(returncode: int | None, *, timed_out: bool) -> Finding | None:
 def _ending(spelled: str, meaning: str, returncode: int | None) -> Finding:
     shown = f"exit code {returncode}: {meaning}" if returncode is not None else meaning
     interrupted = spelled == "harness_error" and "SIGINT" in meaning
+    detail = next((detail for signal, detail in _DETAILS.items() if meaning.startswith(signal)), "exit_code")
+    presumed = detail in PRESUMED
     return Finding(
         outcome=Outcome.parse(spelled),
         role=Role.ENDING if spelled in _DIRECT else Role.EXIT,
         position=AFTER_EVERYTHING,
         text=shown,
-        detail="bus_error" if "SIGBUS" in meaning else "exit_code",
-        conclusion=Conclusion.RETRY if interrupted else None,
+        detail=detail,
+        advice=ENDED_FROM_OUTSIDE if presumed else "",
+        conclusion=Conclusion.RETRY if interrupted or presumed else None,
     )
 
 

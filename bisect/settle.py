@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from .model import Conclusion, Outcome, OutcomeName
 from .signatures import Role
+from .signatures.advice import PRESUMED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,19 +137,25 @@ def _settle_other_race(finding: Finding, circumstances: Circumstances) -> Findin
 
 def _settle_hang(finding: Finding, circumstances: Circumstances) -> Finding:
     """A deadline is a hang only where progress had stopped; of a scheduler's time limit the log has to show it."""
-    if finding.outcome.kind != "deadline" or circumstances.was_moving is False:
+    if finding.outcome.kind != "deadline":
         return finding
+    if circumstances.was_moving is False:
+        return replace(finding, detail="", advice="", conclusion=None) if finding.detail in PRESUMED else finding
     ended_by_it = finding.detail == "time_limit" or (circumstances.time_limit and finding.role >= Role.ENDING)
     if circumstances.was_moving is None and not ended_by_it:
         return finding
     out_of_time = Outcome(name=OutcomeName.HARNESS_ERROR)
     advice = _OUT_OF_TIME if circumstances.was_moving else _DEADLINE_ALONE
+    if finding.detail in PRESUMED and not ended_by_it:
+        return replace(finding, outcome=out_of_time, conclusion=Conclusion.RETRY)
     return replace(finding, outcome=out_of_time, detail="time_limit", advice=advice, conclusion=Conclusion.RETRY)
 
 
 def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
     """Whether the run went on to do its work after it."""
     if not finding.line or finding.role is Role.REMARK:
+        return False
+    if finding.detail == "killed":
         return False
     if finding.outcome.name in _NEEDS_A_GPU:
         return circumstances.completed_on_cpu

@@ -52,6 +52,13 @@ ADVICE: dict[OutcomeName, str] = {
     OutcomeName.UNKNOWN: "Give more evidence: the whole log, the exit code (--rc), the thread count (--threads), the environment (--env).",
 }
 
+ENDED_FROM_OUTSIDE = (
+    "Something outside ended it, and nothing here says what or why: look at the scheduler (sacct -j JOB --format=State,ExitCode,MaxRSS), "
+    "the container (docker inspect: OOMKilled) and the node's dmesg, then run it again."
+)
+PRESUMED = frozenset({"killed", "terminated"})
+"""Kinds of end that anybody can bring about with a signal: the outcome is a guess, and no hit in a search."""
+
 BUILD_FAILURES = frozenset(
     {
         OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE, OutcomeName.NESTED_FX, OutcomeName.COMPILE_ERROR,

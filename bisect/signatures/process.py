@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..model import Conclusion
+from .advice import ENDED_FROM_OUTSIDE
 from .rule import Role, rule
 
 HANGS = (
@@ -122,18 +123,43 @@ ENDINGS = (
     ),
     rule(
         "out_of_memory(host)",
-        r"^Killed$|\d+ Killed\b|exit ?code\s*:?\s*-9\b|\bSIGKILL\b|\bsignal:? 9\b",
-        "killed|-9|sigkill|signal 9|signal: 9",
-        source="bash, torchrun",
+        r"^Killed$|\d+ Killed\b",
+        "killed",
+        source="bash",
         example="Killed",
         role=Role.ENDING,
+        detail="killed",
+        advice=ENDED_FROM_OUTSIDE,
+        conclusion=Conclusion.RETRY,
+    ),
+    rule(
+        "harness_error",
+        r"exit ?code\s*:?\s*-9\b|\bSIGKILL\b|\bsignal:? 9\b",
+        "-9|sigkill|signal 9|signal: 9",
+        source="torchrun",
+        example="exitcode  : -9 (pid: 4242)",
+        role=Role.ENDING,
+        detail="killed",
+        advice=ENDED_FROM_OUTSIDE,
+        conclusion=Conclusion.RETRY,
     ),
     rule(
         "hang(deadline)",
-        r"got signal: 15\b|Received (?:Signals\.)?SIGTERM death signal|^(?:\w+\.)*TimeoutError\b(?!.*(?:Errno 110|onnection))",
-        "signal: 15|death signal|timeouterror",
-        source="torch/distributed/elastic, CPython",
+        r"got signal: 15\b|Received (?:Signals\.)?SIGTERM death signal",
+        "signal: 15|death signal",
+        source="torch/distributed/elastic",
         example="torch.distributed.elastic.multiprocessing.api.SignalException: Process 77 got signal: 15",
+        role=Role.ENDING,
+        detail="terminated",
+        advice=ENDED_FROM_OUTSIDE,
+        conclusion=Conclusion.RETRY,
+    ),
+    rule(
+        "hang(deadline)",
+        r"^(?:\w+\.)*TimeoutError\b(?!.*(?:Errno 110|onnection))",
+        "timeouterror",
+        source="CPython",
+        example="TimeoutError: no answer of the data server",
         role=Role.ENDING,
     ),
     rule(
