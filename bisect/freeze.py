@@ -1,44 +1,56 @@
 """Reads what people have when an environment is far away: a freeze, a list, a lock, a conda export.
 
-Knows the formats and nothing of the environment behind them. Nothing is dropped silently: a line that cannot
-be installed again elsewhere, or is not understood, becomes an `Unreproducible` with its name and the reason.
+Knows the formats and nothing of the environment behind them, except for which platform and Python it is. Nothing is
+dropped silently: a line that cannot be installed again elsewhere, or is not understood, becomes an `Unreproducible`
+with its name and the reason; one whose marker does not hold is kept apart.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
+
+from envs.lock import applies
 
 from .freeze_lines import (
     Pin,
     Unreproducible,
     checked,
     conda_package,
-    credentials_removed,
     from_url,
     joined,
     requirement,
     requirement_lines,
 )
+from .freeze_locks import read_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from envs.index import Target
 
 __all__ = ["Freeze", "Pin", "Unreproducible", "decode", "parse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze:
-    """What one file says is installed. `kind` names the format that was recognised."""
+    """What one file says is installed.
+
+    Attributes:
+        kind: the format that was recognised.
+        pins: what is installed, by name.
+        unreproducible: what is installed and cannot be had again.
+        elsewhere: what is listed for other platforms or Pythons only.
+    """
 
     kind: str
     pins: tuple[Pin, ...]
     unreproducible: tuple[Unreproducible, ...] = ()
+    elsewhere: tuple[Pin | Unreproducible, ...] = ()
 
     def get(self, name: str) -> Pin | None:
         """The pin of a distribution, by any spelling of its name."""
@@ -53,22 +65,44 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def parse(text: str) -> Freeze:
+def parse(text: str, *, target: Target) -> Freeze:
     """Recognise the format and read it; ValueError (with the reason) for a file that is none of them."""
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     stripped = text.lstrip()
     if re.match(r"\{|\[\s*[{\]]", stripped):
         return _parse_json(stripped)
     if re.search(r"^\s*(lock-version|\[\[packages?\]\])", text, re.MULTILINE):
-        return _parse_toml(text)
+        kind, entries, groups = read_lock(text)
+        here, elsewhere = _parted(entries, target, groups)
+        _refuse_ambiguous(here)
+        return replace(_collect(kind, here), elsewhere=elsewhere)
     lines = text.split("\n")
     if any(re.match(r"\s*Package\s+Version\b", line) for line in lines):
         return _parse_columns(lines)
     if any(re.match(r"\s*dependencies:\s*$", line) for line in lines):
-        return _parse_conda_yaml(lines)
+        here, elsewhere = _parted(_conda_yaml(lines), target)
+        return replace(_collect("conda environment", here), elsewhere=elsewhere)
     if any(re.match(r"#\s*Name\s+Version\b", line) for line in lines):
         return _parse_conda_list(lines)
-    return _collect("requirements", requirement_lines(joined(lines)))
+    here, elsewhere = _parted(requirement_lines(joined(lines)), target)
+    return replace(_collect("requirements", here), elsewhere=elsewhere)
+
+
+def _parted(
+    found: Iterable[Pin | Unreproducible], target: Target, groups: Sequence[str] = ()
+) -> tuple[tuple[Pin | Unreproducible, ...], tuple[Pin | Unreproducible, ...]]:
+    """What is installed on the target, and what only elsewhere."""
+    held = [(each, applies(each.marker, target, groups=groups)) for each in found]
+    return tuple(each for each, holds in held if holds), tuple(each for each, holds in held if not holds)
+
+
+def _refuse_ambiguous(entries: Iterable[Pin | Unreproducible]) -> None:
+    """A lock installs one version of a name; where the markers leave two, which one it was is not known."""
+    versions: dict[str, str] = {}
+    for each in entries:
+        other = versions.setdefault(each.name, each.version)
+        if other != each.version:
+            raise ValueError(f"its markers do not decide between {each.name} {other} and {each.version}")
 
 
 def _collect(kind: str, found: Iterable[Pin | Unreproducible]) -> Freeze:
@@ -153,46 +187,6 @@ def _inspected(entry: dict[str, Any]) -> Pin | Unreproducible:
     return checked(metadata["name"], metadata["version"], line=line)
 
 
-# --- locks
-
-
-def _parse_toml(text: str) -> Freeze:
-    """A PEP 751 lock (`[[packages]]`) or a uv.lock (`[[package]]`)."""
-    try:
-        data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"a lock that does not parse: {error}") from error
-    kind = "pylock" if "packages" in data else "uv.lock"
-    entries = data.get("packages", data.get("package", []))
-    return _collect(kind, (_locked(entry) for entry in entries))
-
-
-def _locked(entry: dict[str, Any]) -> Pin | Unreproducible:
-    name, version = canonicalize_name(entry["name"]), str(entry.get("version", ""))
-    source = entry.get("source", {})
-    if "directory" in entry or source.keys() & {"editable", "virtual", "directory"}:
-        return Unreproducible(name=name, reason="a directory of the other machine", line=name)
-    if vcs := entry.get("vcs"):
-        return Pin(
-            name=name,
-            version=version,
-            source=f"git+{credentials_removed(vcs.get('url', ''))}@{vcs.get('commit-id', '')}",
-        )
-    if "git" in source:
-        return Pin(name=name, version=version, source="git+" + credentials_removed(source["git"]).replace("#", "@"))
-    if "path" in entry.get("archive", {}):
-        return Unreproducible(name=name, reason="a file of the other machine", line=name)
-    files = [
-        *entry.get("wheels", ()),
-        *([entry["sdist"]] if "sdist" in entry else []),
-        *([entry["archive"]] if "archive" in entry else []),
-    ]
-    digests = [f"sha256:{file['hashes']['sha256']}" for file in files if file.get("hashes", {}).get("sha256")]
-    hashes = tuple(digests) + tuple(file["hash"] for file in files if "hash" in file)
-    url = entry.get("archive", {}).get("url", source.get("url", ""))
-    return Pin(name=name, version=version, source=url, hashes=hashes, marker=str(entry.get("marker", "")))
-
-
 # --- conda
 
 
@@ -207,7 +201,7 @@ def _conda_row(row: Sequence[str]) -> Pin | Unreproducible:
     return conda_package(row[0], row[1], build="pypi" if channel == "pypi" else build, line=" ".join(row))
 
 
-def _parse_conda_yaml(lines: Sequence[str]) -> Freeze:
+def _conda_yaml(lines: Sequence[str]) -> list[Pin | Unreproducible]:
     """An environment.yml: entries under `dependencies:`, those below `- pip:` are requirements."""
     found: list[Pin | Unreproducible] = []
     inside, pip_indent = False, -1
@@ -225,4 +219,4 @@ def _parse_conda_yaml(lines: Sequence[str]) -> Freeze:
         elif body.split("=")[0] != "pip":
             pip_indent = -1
             found.append(requirement(re.sub(r"^\S+::", "", body)))
-    return _collect("conda environment", found)
+    return found

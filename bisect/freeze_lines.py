@@ -38,12 +38,21 @@ class Pin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unreproducible:
-    """A line that cannot be installed elsewhere: which name, why, the line, and its version if it says one."""
+    """A line that cannot be installed elsewhere.
+
+    Attributes:
+        name: canonical name, or what stands in its place.
+        reason: why.
+        line: as written.
+        version: if it says one.
+        marker: the environment marker of the line, if any.
+    """
 
     name: str
     reason: str
     line: str = ""
     version: str = ""
+    marker: str = ""
 
 
 def joined(lines: Sequence[str]) -> Iterator[str]:
@@ -114,7 +123,8 @@ def requirement(line: str) -> Pin | Unreproducible:
         return from_url(name, parsed.url, line=line, hashes=hashes, marker=marker)
     exact = [spec.version for spec in parsed.specifier if spec.operator in ("==", "===")]
     if len(parsed.specifier) != 1 or not exact or exact[0].endswith(".*"):
-        return Unreproducible(name=name, reason=f"not pinned: {parsed.specifier or 'any version'}", line=line)
+        reason = f"not pinned: {parsed.specifier or 'any version'}"
+        return Unreproducible(name=name, reason=reason, line=line, marker=marker)
     return Pin(name=name, version=exact[0], hashes=hashes, marker=marker)
 
 
@@ -138,9 +148,10 @@ def from_url(name: str, url: str, *, line: str, hashes: tuple[str, ...], marker:
     version = _wheel_parts(url)[1]
     if url.startswith("file:"):
         built = " (a conda build directory)" if re.search(r"/(croot|feedstock_root|work|tmp/build)/", url) else ""
-        return Unreproducible(name=name, reason=f"a file of the other machine{built}", line=line, version=version)
+        reason = f"a file of the other machine{built}"
+        return Unreproducible(name=name, reason=reason, line=line, version=version, marker=marker)
     if re.match(r"(git|hg|svn|bzr)\+", url) and not re.search(r"@[0-9a-f]{7,40}(?=[#&]|$)", url):
-        return Unreproducible(name=name, reason="a repository without a commit", line=line)
+        return Unreproducible(name=name, reason="a repository without a commit", line=line, marker=marker)
     return Pin(name=name, version=version, source=url, hashes=hashes, marker=marker)
 
 

@@ -19,10 +19,10 @@ from envs import build, exact, fingerprint, history, interpreter, lock, machine,
 from envs.errors import UsageError
 from envs.findings import Kind
 
-from . import freeze
 from .freeze import Unreproducible
 from .packages_differences import Facts, ItemKind
 from .packages_files import unlisted
+from .packages_lists import listing_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -73,7 +73,7 @@ def read_side(
     """Read one side from its name or file. What a history left is known only once it is built."""
     path = Path(text)
     if path.is_file() and not _is_definition(path):
-        return _from_file(path, settings, base)
+        return _from_file(path, settings, base, say)
     if (path / "pyvenv.cfg").exists():
         return _from_directory(path.resolve(), settings, base)
     if not path.exists() and (path.parent != Path() or path.suffix in _LIST_SUFFIXES):
@@ -116,19 +116,12 @@ def _from_history(definition: Definition, settings: Settings, say: Callable[[str
     return replace(side, facts=facts, definition=definition)
 
 
-def _from_file(path: Path, settings: Settings, base: Definition) -> Side:
-    try:
-        read = freeze.parse(freeze.decode(path.read_bytes()))
-    except ValueError as error:
-        raise UsageError(f"{path}: {error}", hint="give a freeze, a `pip list`, a lock or an environment") from error
-    sourced = tuple(
-        Unreproducible(name=pin.name, reason=f"comes from {pin.source}, not from an index", version=pin.version)
-        for pin in read.pins
-        if pin.source
-    )
-    packages = {pin.name: pin.version for pin in read.pins if pin.version and not pin.source}
-    side = _exact(path.stem, packages, settings, base)
-    return replace(side, name=str(path), unreproducible=(*read.unreproducible, *sourced, *side.unreproducible))
+def _from_file(path: Path, settings: Settings, base: Definition, say: Callable[[str], None]) -> Side:
+    listed = listing_in(path, python_of(base, settings).target())
+    for note in listed.notes:
+        say(note)
+    side = _exact(path.stem, listed.packages, settings, base)
+    return replace(side, name=str(path), unreproducible=(*listed.unreproducible, *side.unreproducible))
 
 
 def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:

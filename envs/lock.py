@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from packaging.markers import InvalidMarker, Marker
+from packaging.markers import InvalidMarker, Marker, UndefinedComparison, UndefinedEnvironmentName
 
 from . import index
 from .errors import CannotBuildError
@@ -152,11 +152,17 @@ def _pin(item: Distribution, target: index.Target, name: str) -> Pin:
     )
 
 
-def applies(marker: str, target: index.Target) -> bool:
-    """Evaluate a marker for a target; a micro version in it is taken as reached."""
+def applies(marker: str, target: index.Target, *, groups: Iterable[str] = ()) -> bool:
+    """Evaluate a marker for a target, without extras; a micro version in it is taken as reached.
+
+    Args:
+        marker: as a requirement or a lock writes it; an empty one always applies.
+        target: what it is evaluated for.
+        groups: dependency groups that are installed.
+    """
     if not marker:
         return True
-    environment = {
+    environment: dict[str, str | frozenset[str]] = {
         "implementation_name": "cpython",
         "implementation_version": f"{target.python}.99",
         "os_name": "posix",
@@ -169,10 +175,12 @@ def applies(marker: str, target: index.Target) -> bool:
         "python_version": target.python,
         "sys_platform": "linux",
         "extra": "",
+        "extras": frozenset(),
+        "dependency_groups": frozenset(groups),
     }
     try:
-        return Marker(marker).evaluate(environment)
-    except InvalidMarker as error:
+        return Marker(marker).evaluate(environment, context="lock_file")
+    except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
         raise ValueError(f"marker {marker!r}: {error}") from error
 
 

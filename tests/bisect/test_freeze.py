@@ -6,6 +6,8 @@ from bisect.freeze import Pin
 
 import pytest
 
+from envs.index import Target
+
 WILD = """\
 \ufeff# pip freeze of node-17
 torch==2.11.0+cu128
@@ -32,9 +34,16 @@ nvidia-nccl-cu12==2.28.9
 """
 
 
+HERE = Target(python="3.11", architecture="x86_64", glibc="2.36")
+
+
+def parsed(text):
+    return freeze.parse(text, target=HERE)
+
+
 @pytest.fixture
 def wild():
-    return freeze.parse(WILD.replace("\n", "\r\n"))
+    return parsed(WILD.replace("\n", "\r\n"))
 
 
 def names(read):
@@ -92,10 +101,10 @@ def test_the_two_shapes_of_pip_list_read_alike():
         {"name": "mine", "version": "0.1", "editable_project_location": "/home/jo/mine"},
     ]
 
-    read = freeze.parse(columns)
+    read = parsed(columns)
 
     assert read.kind == "pip list"
-    assert read == freeze.parse(json.dumps(entries))
+    assert read == parsed(json.dumps(entries))
     assert read.pins == (Pin(name="torch", version="2.11.0+cu130"),)
     assert names(read) == {"mine": "an editable directory of the other machine"}
 
@@ -109,7 +118,7 @@ def test_pip_inspect_keeps_the_commit():
     ]
     text = json.dumps({"installed": entries})
 
-    read = freeze.parse(text)
+    read = parsed(text)
 
     assert read.get("k") == Pin(name="k", version="1", source="git+https://a/k@abcdef0")
     assert read.get("torch").version == "2.9.1"
@@ -133,7 +142,7 @@ name = "repo"
 vcs = { type = "git", url = "https://h/repo", commit-id = "abc" }
 """
 
-    read = freeze.parse(text)
+    read = parsed(text)
 
     assert read.kind == "pylock"
     assert read.get("torch").hashes == ("sha256:aa",)
@@ -148,7 +157,7 @@ def test_a_uv_lock_is_read():
         '[[package]]\nname = "me"\nversion = "0"\nsource = { virtual = "." }\n'
     )
 
-    read = freeze.parse(text)
+    read = parsed(text)
 
     assert (read.kind, [pin.name for pin in read.pins]) == ("uv.lock", ["torch"])
     assert names(read) == {"me": "a directory of the other machine"}
@@ -161,7 +170,7 @@ def test_conda_builds_are_named_and_their_wheels_kept():
         "numpy 1.26.4 py311h64a7726_0 conda-forge\ntorch 2.11.0 pypi_0 pypi\n"
     )
 
-    read = freeze.parse(text)
+    read = parsed(text)
 
     assert [str(pin) for pin in read.pins] == ["torch==2.11.0"]
     assert read.unreproducible[0].name == "numpy"
@@ -175,17 +184,57 @@ def test_an_environment_yml_is_read():
         "      - torch==2.11.0\n      - sglang==0.5.9\nprefix: /opt\n"
     )
 
-    read = freeze.parse(text)
+    read = parsed(text)
 
     assert [str(pin) for pin in read.pins] == ["sglang==0.5.9", "torch==2.11.0"]
     assert [problem.name for problem in read.unreproducible] == ["python"]
+
+
+def test_what_is_listed_for_another_platform_is_kept_apart():
+    """A package that was never installed on Linux would be called guilty."""
+    read = parsed(
+        "p0==1.0 ; sys_platform == 'win32'\np0==2.0 ; sys_platform == 'linux'\n"
+        "p1==1.0 ; python_version < '3.0'\np2>=1 ; sys_platform == 'win32'\np3==1.0 ; extra == 'gui'\n"
+    )
+
+    assert [str(pin) for pin in read.pins] == ["p0==2.0"]
+    assert not read.unreproducible
+    assert [each.name for each in read.elsewhere] == ["p0", "p1", "p2", "p3"]
+
+
+PYLOCK = """
+lock-version = "1.0"
+default-groups = ["dev"]
+[[packages]]
+name = "p0"
+version = "1.0"
+marker = "{}"
+[[packages]]
+name = "p0"
+version = "2.0"
+marker = "'dev' in dependency_groups"
+"""
+
+
+def test_a_pylock_installs_what_its_markers_choose():
+    """A lock for all platforms would be read as an environment with the packages of all of them."""
+    read = parsed(PYLOCK.format("sys_platform == 'win32' or 'cuda' in extras"))
+
+    assert [str(pin) for pin in read.pins] == ["p0==2.0"]
+    assert [str(pin) for pin in read.elsewhere] == ["p0==1.0"]
+
+
+def test_a_lock_that_leaves_two_versions_is_refused():
+    """One of the two would be taken at will, and called the installed one."""
+    with pytest.raises(ValueError, match=r"do not decide between p0 1\.0 and 2\.0"):
+        parsed(PYLOCK.format("python_version >= '3.8'"))
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "lock-version = \n[[packages]]"])
 def test_a_broken_file_says_why(text):
     """A truncated upload must not be read as an empty environment."""
     with pytest.raises(ValueError, match=r"."):
-        freeze.parse(text)
+        parsed(text)
 
 
 def test_bytes_of_any_platform_are_decoded():

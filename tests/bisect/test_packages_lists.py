@@ -94,3 +94,23 @@ def test_torch_of_a_mirror_is_the_build_that_was_listed(index, plan):
         stubs.torch(index.project("torch"), f"2.12.0+{build}", cuda=f"{build[2:4]}.{build[4]}")
 
     assert plan(["p0==1.0"], "torch==2.12.0+cu130\np0==1.0\n")[0] == {"torch": ("2.11.0", "2.12.0+cu130")}
+
+
+def test_a_package_of_another_platform_is_no_difference(search):
+    """Never installed on Linux, it would be installed here and found guilty."""
+    good = ["p0==1.0 ; sys_platform == 'win32'", "p0==2.0 ; sys_platform == 'linux'"]
+    bad = ["p0==2.0", "p1==1.0 ; sys_platform == 'win32'"]
+
+    done = search(good, bad, "--dry-run")
+
+    assert done.stdout.startswith("no difference between "), done.stderr
+    assert "good.txt: left out, not for Linux with Python 3." in done.stderr
+    assert done.stderr.rstrip().endswith(": p1 1.0")
+
+
+def test_a_torch_of_another_platform_only_is_told(search):
+    """`lists no torch` would send a person to look for a line that is there."""
+    done = search("torch==2.11.0 ; sys_platform == 'darwin'\n", [], "--dry-run")
+
+    assert done.returncode == 2
+    assert "good.txt lists no torch for Linux with Python 3." in done.stderr

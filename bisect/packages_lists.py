@@ -1,0 +1,67 @@
+"""What a list of packages from another machine asks for on this one, and what of it has no place here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from envs.errors import UsageError
+
+from . import freeze
+from .freeze import Unreproducible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from envs.index import Target
+
+    from .freeze import Freeze, Pin
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """One list, read for one platform and Python.
+
+    Attributes:
+        packages: version by name of what comes from an index.
+        unreproducible: what nobody can install here.
+        notes: what a person is told of the rest.
+    """
+
+    packages: Mapping[str, str]
+    unreproducible: tuple[Unreproducible, ...]
+    notes: tuple[str, ...]
+
+
+def listing_in(path: Path, target: Target) -> Listing:
+    """Read a file; UsageError for one that is no list, or none of an environment on the target."""
+    try:
+        read = freeze.parse(freeze.decode(path.read_bytes()), target=target)
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}", hint="give a freeze, a `pip list`, a lock or an environment") from error
+    sourced = tuple(
+        Unreproducible(name=pin.name, reason=f"comes from {pin.source}, not from an index", version=pin.version)
+        for pin in read.pins
+        if pin.source
+    )
+    packages = {pin.name: pin.version for pin in read.pins if pin.version and not pin.source}
+    here = f"Linux with Python {target.python}"
+    if "torch" not in packages:
+        raise _no_torch(str(path), read, here)
+    notes = (f"{path}: left out, not for {here}: {_few(read.elsewhere)}",) if read.elsewhere else ()
+    return Listing(packages=packages, unreproducible=(*read.unreproducible, *sourced), notes=notes)
+
+
+def _no_torch(path: str, read: Freeze, here: str) -> UsageError:
+    if any(each.name == "torch" for each in read.elsewhere):
+        return UsageError(f"{path} lists no torch for {here}", hint="give the list of an environment on Linux")
+    return UsageError(f"{path} lists no torch", hint="what is compared must be two environments of torch")
+
+
+def _few(left_out: Sequence[Pin | Unreproducible]) -> str:
+    told = [f"{each.name} {each.version}".strip() for each in left_out]
+    more = f" and {len(told) - _SHOWN} more" if len(told) > _SHOWN else ""
+    return ", ".join(told[:_SHOWN]) + more
