@@ -125,9 +125,12 @@ class FoundSet:
         members: the minimal set.
         any_of: each member on its own suffices (independent culprits); otherwise all are needed.
         forward: the set alone (each member alone, if any of them suffices).
-        reverse: without each member it is gone (from everything or from the set); without all, if any suffices.
+        reverse: everything without each member, where it is gone; without all of them, if any suffices. Where that
+            cannot be built, the largest mix without it that can.
         unchecked: confirmations that no buildable environment allows.
         notes: how large a loss of throughput is, and whether the set is all of it.
+        still_fails_without: members that need not be reverted for it: another set fails without them.
+        beside: such sets, as far as they were run.
     """
 
     members: tuple[str, ...]
@@ -137,6 +140,8 @@ class FoundSet:
     reverse: tuple[Count, ...]
     unchecked: tuple[ItemSet, ...] = ()
     notes: tuple[str, ...] = ()
+    still_fails_without: tuple[str, ...] = ()
+    beside: tuple[Count, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -154,7 +154,16 @@ def _guilty(step: FoundSet) -> str:
         return f"guilty: each of {' and '.join(step.members)} on its own: alone {alone}{both}"
     together = " together" if len(step.members) > 1 else ""
     bad = " bad" if any(count.change is None for count in step.forward) else ""
-    return f"guilty: {' + '.join(step.members)}{together}: alone {alone}{bad}, {gone}{bad}"
+    return f"guilty: {' + '.join(step.members)}{together}: alone {alone}{bad}, {gone}{bad}{_other_way(step)}"
+
+
+def _other_way(step: FoundSet) -> str:
+    """What is left where a member is not needed for the failure, and nothing where each is."""
+    if not step.still_fails_without:
+        return ""
+    sets = " and ".join(f"{' + '.join(sorted(count.items))} ({count})" for count in step.beside)
+    known = f"it also fails with {sets}" if sets else "it fails in another way too"
+    return f"; reverting {' or '.join(step.still_fails_without)} alone does not mend it: {known}"
 
 
 def _some(suspects: Sequence[Suspect]) -> str:

@@ -20,6 +20,7 @@ from .packages import (
 )
 from .packages_belief import bayes_factor, enumerate_hypotheses, infer
 from .packages_choice import choose, confirmations, gains
+from .packages_otherwise import otherwise
 from .packages_room import enter
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from .packages import ItemSet, SetObservation, SetProblem, SetStep
     from .packages_belief import BoolArray, Explanations, SetBelief
+    from .packages_choice import Check
     from .packages_room import Room
 
     class Fit(Protocol):
@@ -65,12 +67,14 @@ def step(problem: SetProblem, observations: Sequence[SetObservation]) -> SetStep
     belief = infer(enumerate_hypotheses(problem.weights or (1.0,) * len(problem.items)), room.tally())
     return (
         _ends(problem, room, belief)
+        or otherwise(problem, observations, room, step)
         or claim(
             problem,
             room,
             belief,
             fit=lambda top, mix, *, fails: _fit(room, belief, top, mix, fails=fails),
             count_of=lambda mix: _count_of(room, mix),
+            largest=True,
         )
         or stop(problem, room, belief)
         or search(room, belief, choose(problem, room, belief, gain=lambda mixes: gains(belief, mixes)))
@@ -154,9 +158,25 @@ def _innocent(belief: SetBelief, without: Count, with_all: Count) -> Innocent:
 
 
 def claim(
-    problem: SetProblem, room: Room, belief: Explanations, *, fit: Fit, count_of: Callable[[BoolArray], Count]
+    problem: SetProblem,
+    room: Room,
+    belief: Explanations,
+    *,
+    fit: Fit,
+    count_of: Callable[[BoolArray], Count],
+    largest: bool = False,
 ) -> FoundSet | ProbeSet | None:
-    """The claim of the likeliest explanation, or the run that its confirmation lacks; None if it is not likely."""
+    """The claim of the likeliest explanation, or the run that its confirmation lacks; None if it is not likely.
+
+    Args:
+        problem: the question.
+        room: the mixes.
+        belief: what is known of the explanation.
+        fit: how well a mix's runs fit what is claimed of it.
+        count_of: the runs of a mix.
+        largest: whether a member is missing from everything that can be there without it; else the clearest mix
+            counts, since of a loss of throughput other differences may bring a part.
+    """
     top, mass = _likeliest(room, belief)
     if mass < problem.confidence:
         return None
@@ -167,6 +187,8 @@ def claim(
         if not able:
             unchecked.extend(room.names(mix) for mix in check.mixes)
             continue
+        if largest and not check.fails:
+            able = [_largest(room, check)]
         clearest = max(able, key=lambda mix: fit(top, mix, fails=check.fails))
         if fit(top, clearest, fails=check.fails) < CLEARLY:
             return _probe(room, clearest, check.purpose, belief) if _affordable(problem, room) else None
@@ -179,6 +201,15 @@ def claim(
         reverse=tuple(done[Purpose.REVERSE]),
         unchecked=tuple(unchecked),
     )
+
+
+def _largest(room: Room, check: Check) -> BoolArray:
+    """The largest mix that a reverse check may look at, as far as is known what can be built."""
+    whole, least = check.mixes[0], check.mixes[-1]
+    if not _broken(room, whole):
+        return whole
+    known = [mix for mix in room.sets[~room.broken] if not (mix & ~whole).any() and not (least & ~mix).any()]
+    return max([least, *known], key=lambda mix: int(mix.sum()))
 
 
 def _affordable(problem: SetProblem, room: Room) -> bool:

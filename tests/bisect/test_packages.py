@@ -15,6 +15,7 @@ from bisect.packages import (
     SetProblem,
     next_set,
 )
+from bisect.packages_report import SetReport, sentence
 
 import pytest
 from hypothesis import given, settings
@@ -79,6 +80,38 @@ def test_the_answer_is_confirmed_in_both_directions():
         assert member not in count.items
         assert culprit - {member} <= count.items
     assert {count.items for count in (*found.forward, *found.reverse)} <= {run.items for run in seen}
+
+
+def test_a_member_without_which_it_still_fails_is_named_as_such():
+    """p1 beside p0 is one way and p2 beside p0 another: whoever reverts p1 alone would fail again."""
+
+    def judge(mix):
+        return Conclusion.BAD if "p0" in mix and mix & {"p1", "p2"} else Conclusion.GOOD
+
+    found, seen = search(SetProblem(items=items(6)), judge)
+
+    assert isinstance(found, FoundSet)
+    (stays,) = found.still_fails_without
+    assert set(found.members) == {"p0", stays}
+    assert stays in {"p1", "p2"}
+    for member, count in zip(found.members, found.reverse, strict=True):
+        assert count.items == frozenset(items(6)) - {member}
+        assert (count.failures > 0) == (member == stays)
+    assert len(seen) < 60
+    told = sentence(
+        SetReport(
+            hunted="x", good="a", bad="b", items=(), step=found, seen=tuple(seen), names={}, facts={},
+            unreproducible=(), warnings=(), import_changes={}, proof=(), reproduce=(), journal="",
+        )
+    )  # fmt: skip
+    assert f"reverting {stays} alone does not mend it" in told
+
+
+def test_a_member_is_missed_from_everything_not_from_the_set_alone():
+    """The set without it is the other member, which shows nothing of what else may fail."""
+    found, _ = search(SetProblem(items=items(6)), coin(frozenset({"p0", "p1"})))
+
+    assert {count.items for count in found.reverse} == {frozenset(items(6)) - {member} for member in ("p0", "p1")}
 
 
 def test_a_pair_that_shows_half_of_the_time_is_a_pair():
