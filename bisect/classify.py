@@ -27,6 +27,7 @@ from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
 from .signatures import Role
 from .signatures.advice import ADVICE, PRESUMED
+from .silence import silence_findings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +115,8 @@ def classify_for(evidence: Evidence, counts: Sequence[int | None]) -> tuple[Clas
 
 
 def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
-    findings = settle(raw, _circumstances(evidence, facts, raw))
+    silence = () if evidence.result else silence_findings(facts.workers, num_threads=_num_threads(evidence, facts))
+    findings = settle((*raw, *silence), _circumstances(evidence, facts, raw))
     ordered = root_first(findings)
     if ordered and ordered[0].role is not Role.REMARK:
         return _failed(ordered, evidence, facts)
@@ -147,6 +149,9 @@ def _without_folded(findings: Sequence[Finding], explained: Sequence[Explanation
 
 
 def _returncode(evidence: Evidence, facts: LogFacts) -> int | None:
+    """The exit code: a launcher's word in the log stands against a 0, which `srun ... | tee` always gives."""
+    if not evidence.returncode and facts.launcher_code:
+        return facts.launcher_code
     return facts.returncode if evidence.returncode is None else evidence.returncode
 
 
@@ -157,8 +162,9 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
     completed = bool(drafters) and all(thread.completed for thread in drafters)
     return Circumstances(
         num_threads=_num_threads(evidence, facts),
+        workers=facts.workers,
         control=evidence.control,
-        went_on_until=END if facts.finished and _returncode(evidence, facts) in (None, 0) else facts.last_step,
+        went_on_until=END if facts.told_end and _returncode(evidence, facts) in (None, 0) else facts.last_step,
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),
         completed=completed,
@@ -217,7 +223,8 @@ def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...
     flags = ["presumed"] if root.detail in PRESUMED and root.outcome.name is not OutcomeName.HARNESS_ERROR else []
     if root.role <= Role.ENDING and any(position > root.position for position in facts.retries):
         flags.append("masked_by_retry")
-    if root.role <= Role.ENDING and _returncode(evidence, facts) == 0:
+    given = facts.returncode if evidence.returncode is None else evidence.returncode
+    if root.role <= Role.ENDING and given == 0:
         flags.append("swallowed")
     if root.outcome.name in RACES and not evidence.control and not isinstance(evidence.result, HazardsResult):
         flags.append("no_control")

@@ -25,6 +25,7 @@ _CUT = (
     "Give the whole log, if this one was cut, or the result file; if it is whole, training ended early in spite of its "
     "exit code: see why."
 )
+_NOT_ITS_CODE = "Give that process's own log. Without `set -o pipefail` a pipe (`| tee`) ends as its last command does."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,9 @@ def _missing(evidence: Evidence, lines: Sequence[Line], facts: LogFacts, *, retu
     result = evidence.result
     if evidence.damage:
         return Verdict(OutcomeName.UNKNOWN, f"the result file cannot be used: {evidence.damage}")
+    if returncode and evidence.returncode == 0:
+        told = f"exit code 0 was given, but a launcher tells of a process that ended with exit code {returncode}"
+        return Verdict(OutcomeName.UNKNOWN, told, _NOT_ITS_CODE)
     if returncode not in (None, 0):
         return Verdict(OutcomeName.UNKNOWN, f"exit code {returncode}, and no line that the table of signatures knows")
     if isinstance(result, TrainResult):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .logs.findings import Finding
+    from .logs.workers import Worker
 
 _SURVIVABLE = frozenset(
     {
@@ -25,7 +26,7 @@ _SURVIVABLE = frozenset(
 
 _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 """Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
-OPEN_QUESTIONS = frozenset({"worker_died", "told_or_happened"})
+OPEN_QUESTIONS = frozenset({"worker_died", "worker_silent", "told_or_happened"})
 """Kinds of `unknown` that forbid a clean verdict and explain nothing: they count only where nothing else is found."""
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
@@ -52,6 +53,7 @@ class Circumstances:
 
     Attributes:
         num_threads: worker threads, where known.
+        workers: those that reported steps under their names.
         control: `clean` or `failed`, what one thread did; empty when nobody looked.
         went_on_until: line of the last step of training, or the end of a log that says the work was done.
         thread_evidence: whether threads other than the main one spoke.
@@ -65,6 +67,7 @@ class Circumstances:
     """
 
     num_threads: int | None
+    workers: tuple[Worker, ...]
     control: str
     went_on_until: int
     thread_evidence: bool
@@ -159,9 +162,31 @@ def _is_survived(finding: Finding, circumstances: Circumstances) -> bool:
         return False
     if finding.outcome.name in _NEEDS_A_GPU:
         return circumstances.completed_on_cpu
+    if (
+        not circumstances.completed
+        and finding.detail == "exception"
+        and not _its_worker_went_on(finding, circumstances)
+    ):
+        return False
     logged = finding.outcome.name is OutcomeName.UNKNOWN and not finding.thread
     went_on = circumstances.completed or finding.line < circumstances.went_on_until
     return went_on and (logged or finding.outcome.name in _SURVIVABLE)
+
+
+def _its_worker_went_on(finding: Finding, circumstances: Circumstances) -> bool:
+    """Whether the worker that an exception without a name of its own came from made steps after it."""
+    went_on = {worker.name for worker in circumstances.workers if worker.steps[-1].line > finding.line}
+    if finding.worker in {worker.name for worker in circumstances.workers}:
+        return finding.worker in went_on
+    if circumstances.workers:
+        return len(went_on) >= max(len(circumstances.workers), circumstances.num_threads or 0)
+    return (circumstances.num_threads or 1) < 2 or _in_a_package(finding)
+
+
+def _in_a_package(finding: Finding) -> bool:
+    """Whether it was raised in a package beside torch: one that reports or uploads."""
+    place = finding.frames[-1] if finding.frames else ""
+    return "-packages/" in place and not any(part in place for part in ("torch/", "triton/"))
 
 
 def _in_compiler(finding: Finding) -> bool:

@@ -18,12 +18,14 @@ from .steps import (
     short_of_end,
     step_in,
 )
+from .workers import workers_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .steps import Step
     from .text import Line
+    from .workers import Worker
 
 _NUM_THREADS = re.compile(
     r"(?:(?<![\w-])threads|--threads|num_drafters|drafter[_ ]threads|num_(?:drafter_|worker_)?threads)['\"]?\s*[=: ]\s*(\d{1,6})\b"
@@ -38,6 +40,12 @@ _RETURNCODE = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|\brc|returncode|return code|finished with exit code)['\"]?\s*[:= ]\s*(-?\d{1,3})\b",
     re.IGNORECASE,
 )
+_LAUNCHER = re.compile(
+    r"^srun: error: .{0,80}Exited with exit code (?P<srun>-?\d{1,3})\b|\bfailed \(exitcode: (?P<elastic>-?\d{1,3})\) local_rank"
+    r"|^\s*exitcode\s*: (?P<summary>-?\d{1,3}) \(pid: \d+\)|\bexits with return code = (?P<deepspeed>-?\d{1,3})\b"
+    r"|^\s*Exit code:\s+(?P<mpirun>\d{1,3})\s*$"
+)
+"""How srun, torch's elastic launcher, DeepSpeed's and mpirun tell of a process that they started and that failed."""
 _TORCH = re.compile(
     r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
     r"|^(?:using |running (?:on |with )?|versions?: )?(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<c>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)])"
@@ -71,13 +79,17 @@ class LogFacts:
     Attributes:
         num_threads: worker threads the log states; None where it does not.
         labels: names of threads that spoke or died in it.
+        workers: those of them that report steps of their own.
         steps: lines that report a step of training, and `different_steps` how many different ones they tell.
+        first_step: position of the first of them.
         last_step: position of the last of them, and `last_step_text` what it says.
         short_of_end: the farthest step, where by its own count there were more to come.
         finished: whether the end of the log says that something was done.
+        told_end: whether it does so in words, after which nothing goes wrong any more; else its last step was the last of all.
         worked: whether it says so of the training.
         installed: whether the end of the log is an installer's last word.
         returncode: the exit code the log itself reports, if it does.
+        launcher_code: the first exit code but 0 that a launcher in the log tells of one of its processes; 0 for none.
         torch: versions of torch printed, with their positions.
         cuda: the CUDA version torch says it was built for.
         variables: environment variables the log shows as set.
@@ -90,15 +102,19 @@ class LogFacts:
 
     num_threads: int | None = None
     labels: frozenset[str] = frozenset()
+    workers: tuple[Worker, ...] = ()
+    first_step: int = 0
     steps: int = 0
     different_steps: int = 0
     last_step: int = 0
     last_step_text: str = ""
     short_of_end: Step | None = None
     finished: bool = False
+    told_end: bool = False
     worked: bool = False
     installed: bool = False
     returncode: int | None = None
+    launcher_code: int = 0
     torch: tuple[tuple[int, str], ...] = ()
     cuda: str = ""
     variables: tuple[tuple[str, str], ...] = ()
@@ -110,22 +126,27 @@ class LogFacts:
 
 def read_facts(lines: Sequence[Line]) -> LogFacts:
     """Read them all in one pass over each pattern."""
-    steps = [(line.number, step) for line in lines if (step := step_in(line.text))]
+    reports = [(line, step) for line in lines if (step := step_in(line.text))]
+    steps = [(line.number, step) for line, step in reports]
     all_made = is_last_of_all(steps[-1][1] if steps else None)
     return LogFacts(
         num_threads=_num_threads(lines),
         labels=frozenset(
             label.lower() for line in lines for label in (*_LABELS.findall(line.text), line.label) if label
         ),
+        workers=workers_of(lines, reports),
+        first_step=steps[0][0] if steps else 0,
         steps=len(steps),
         different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,
         last_step_text=steps[-1][1].text if steps else "",
         short_of_end=short_of_end(steps),
         finished=all_made or says_finished(lines),
+        told_end=says_finished(lines),
         worked=all_made or says_worked(lines, steps=len(steps)),
         installed=says_installed(lines),
         returncode=_returncode(lines),
+        launcher_code=_launcher_code(lines),
         torch=tuple((line.number, version) for line in lines if (version := _torch_version(line.text))),
         cuda=next((match[1] for line in lines if (match := _CUDA.search(line.text))), ""),
         variables=tuple(pair for line in lines if "_" in line.text for pair in _variables(line.text)),
@@ -169,6 +190,12 @@ def _returncode(lines: Sequence[Line]) -> int | None:
         if match is not None:
             return int(match[1])
     return None
+
+
+def _launcher_code(lines: Sequence[Line]) -> int:
+    matches = (match for line in lines if "code" in line.text for match in _LAUNCHER.finditer(line.text))
+    codes = (int(code) for match in matches for code in match.groups() if code)
+    return next((code for code in codes if code), 0)
 
 
 def _torch_version(text: str) -> str:

@@ -37,6 +37,7 @@ class Finding:
         advice: what to do, where it is more specific than the outcome's own advice.
         conclusion: what another question concludes, where the signature says so.
         thread: the thread it happened in, where known.
+        worker: the worker whose line it is, where the line says so.
         names: what the signature's named groups caught.
         frames: source files of the traceback it ended, outermost first.
     """
@@ -50,6 +51,7 @@ class Finding:
     advice: str = ""
     conclusion: Conclusion | None = None
     thread: str = ""
+    worker: str = ""
     names: tuple[tuple[str, str], ...] = ()
     frames: tuple[str, ...] = ()
 
@@ -164,18 +166,22 @@ def isolation_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
 
 
 def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Traceback | None) -> Finding | None:
-    match = first_match(line.text)
+    text = line.text
+    match = first_match(text)
+    if match is None and line.label:  # "[drafter-1] terminated unexpectedly" says who only in its prefix
+        text = f"{line.label} {text}"
+        match = first_match(text)
     if match is None:
         return None
     signature, (start, end), names = match
     if (in_source and not signature.in_source) or (block is not None and signature.role is Role.GENERIC):
         return None
-    told = Speech.REPORTED if signature.in_source else speech(line.text, start, end)
+    told = Speech.REPORTED if signature.in_source else speech(text, start, end)
     if told is Speech.SPOKEN_ABOUT or _is_vetoed(signature, line, following):
         return None
     if told is Speech.OPEN:
-        return _open_question(line, _around(line.text, start))
-    return _finding(line, signature, _around(line.text, start), names, block)
+        return _open_question(line, _around(text, start))
+    return _finding(line, signature, _around(text, start), names, block)
 
 
 def _is_vetoed(signature: Signature, line: Line, following: Sequence[Line]) -> bool:
@@ -213,6 +219,7 @@ def _finding(line: Line, signature: Signature, text: str, names: dict[str, str],
         advice=signature.advice,
         conclusion=signature.conclusion,
         thread=block.thread if block else "",
+        worker=line.label.lower(),
         names=tuple(names.items()),
         frames=block.frames if block else (),
     )
@@ -243,6 +250,7 @@ def _unknown_exception(line: Line, block: Traceback) -> Finding:
         text=line.text,
         detail="exception",
         thread=block.thread,
+        worker=line.label.lower(),
         frames=block.frames,
     )
 

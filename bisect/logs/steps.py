@@ -107,7 +107,7 @@ def num_different(steps: Sequence[tuple[int, Step]]) -> int:
     """How many different steps of one unit the lines (number, report) tell; several threads report the same ones."""
     seen: dict[str, set[tuple[str, str]]] = defaultdict(set)
     for number, step in steps:
-        seen[step.unit].add((_epoch(step), step.done or f"line {number}"))
+        seen[step.unit].add((epoch_of(step), step.done or f"line {number}"))
     return max(map(len, seen.values()), default=0)
 
 
@@ -127,14 +127,17 @@ def short_of_end(steps: Sequence[tuple[int, Step]]) -> Step | None:
     if last is None or not last.total or max(len(last.done), len(last.total)) > MAX_DIGITS:
         return None
     alike = [
-        step for _, step in steps if (step.unit, step.total) == (last.unit, last.total) and _epoch(step) == _epoch(last)
+        step
+        for _, step in steps
+        if (step.unit, step.total) == (last.unit, last.total) and epoch_of(step) == epoch_of(last)
     ]
     made = sorted({int(step.done) for step in alike if len(step.done) <= MAX_DIGITS})
     apart = median(later - earlier for earlier, later in pairwise(made)) if len(made) > 1 else 1
     return None if made[-1] + apart >= int(last.total) else next(step for step in alike if int(step.done) == made[-1])
 
 
-def _epoch(step: Step) -> str:
+def epoch_of(step: Step) -> str:
+    """The epoch that a report names; empty without one."""
     epoch = _EPOCH.search(step.text)
     return epoch[1] if epoch else ""
 

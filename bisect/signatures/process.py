@@ -211,12 +211,13 @@ NUMBERS = (
 DEATHS = (
     rule(
         "unknown",
-        r"\b(?:drafter|worker|thread|replica|rank|trainer|actor|child|subprocess|process)s?\b.{0,60}\b(?:died|crashed|is dead|not alive|was lost|gave up"
+        r"\b(?:drafter|worker|thread|replica|rank|trainer|actor|child|subprocess|process)s?\b.{0,60}\b(?:died|crashed|is dead|not alive|no longer (?:alive|running|responding)|was lost|gave up"
         r"|(?:terminated|exited|stopped|ended|quit) (?:unexpectedly|abnormally|prematurely|with (?:an? )?(?:error|exception|(?:exit )?(?:code|status) -?[1-9])))"
         r"|\b(?:drafter|worker|thread|replica|rank|trainer|actor)(?:[-_ #:]?\d+)? (?:has )?failed\b(?! to )"
         r"|\b(?:ERROR|CRITICAL|FATAL)\b.{0,60}\b(?:drafter|worker|thread|replica|rank|trainer|actor)\b.{0,40}\b(?:stopped|lost|gone|ended|quit|killed|aborted)\b"
+        r"|\b(?:continuing|going on|carrying on) (?:with (?:only )?\d+|without) (?:\w+ )?(?:drafter|worker|thread|replica|rank|trainer|actor)"
         r"|\b(?:lost|dead) (?:drafter|worker|thread|replica|actor)(?:[-_ #:]?\d+)?\b|^Exception in thread \S|\b(?:ERROR|CRITICAL|FATAL)\b.{0,40}\b(?:drafter|worker|thread|replica)[-_ #]?\d+\W{1,3}(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception)\b",
-        "died|crashed|is dead|not alive|was lost|gave up|unexpectedly|abnormally|prematurely|exited|stopped|ended|quit|terminated|failed"
+        "died|crashed|is dead|not alive|no longer|continuing|going on|carrying on|was lost|gave up|unexpectedly|abnormally|prematurely|exited|stopped|ended|quit|terminated|failed"
         "|lost|gone|killed|aborted|dead |exception in thread|error",
         source="dflash/threads.py, CPython threading, torch/utils/data",
         example="ERROR: drafter-2 stopped: worker died",

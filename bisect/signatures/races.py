@@ -198,6 +198,20 @@ COMPILER = (
         advice="Compilation was off in this run: turn it on and run again, without it the failure cannot show.",
     ),
     rule(
+        "compile_disabled",
+        r"(?<![\w.-])(?:(?:torch|use|enable|do|with)_?)?compile(?:_(?:model|drafter|attention|flex\w*))?['\"]?\s*[:=]\s*['\"]?(?:false|none|null|no|off|disabled)\b"
+        r"|(?<![\w-])--(?:no|disable)[-_](?:torch[-_])?compile\b|(?<![\w-])--(?:torch[-_]|use[-_])?compile[ =](?:false|no|off|none|0)\b"
+        r"|(?<![\w.-])(?:(?:(?:torch[._])?compile|dynamo|inductor)[_ ])?backend['\"]?\s*[:=]\s*['\"]?(?:aot_)?eager\b"
+        r"|\benforce[-_]eager['\"]?\s*[:=]\s*true\b",
+        "compile|backend|enforce_eager|enforce-eager",
+        source="argparse.Namespace, the configuration that a training script prints first",
+        example="args: Namespace(compile=False, backend='eager', threads=3)",
+        role=Role.NOTICE,
+        detail="said_disabled",
+        advice="Its configuration says that compilation was off: turn it on, or, where the code compiles by itself, let it "
+        "print how many compilations it made.",
+    ),
+    rule(
         "nothing_compiled",
         r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|graphs compiled|num_compiles)\b"
         r"['\"]?\s*[:=]?\s*\b0\b(?![.\d/%])|\b(?:0|no|zero) (?:compile events|compiled (?:graphs|frames)"
