@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence  # noqa: TC003  (in a dataclass's
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
 from . import commits, locks
+from .again import repeat_run, resume_command
 from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read_search
@@ -31,6 +31,7 @@ from .state import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from .journal import Contents
     from .lineup import Lineup
@@ -82,7 +83,7 @@ def _asked(contents: Contents, directory: Path) -> Mapping[str, Any]:
     if not asked:
         raise UsageError(
             f"the search in {directory} was stopped before it asked for a run",
-            hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+            hint=f"go on with: {resume_command(directory)}",
         )
     return asked[-1]
 
@@ -102,17 +103,8 @@ def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, .
             if record is None:
                 continue
             found.append(f"# {name}: in {record['environment']}, log in {directory / run / 'log.txt'}")
-            found.append(again(record["argv"], directory / run))
+            found.append(repeat_run(record, directory / run, cwd=contents.header["cwd"]))
     return tuple(found)
-
-
-def again(argv: Sequence[str], run: Path) -> str:
-    """A recorded command line with the code that it ran then, and other files than those it wrote then."""
-    own = f"{run}/"
-    told = shlex.join(f"{own}again/{word.removeprefix(own)}" if word.startswith(own) else word for word in argv)
-    told = f"cd {shlex.quote(str(run / 'staged'))} && {told}" if (run / "staged").is_dir() else told
-    gone = argv[0].startswith("/") and not Path(argv[0]).exists()
-    return f"{told}  # the environment was removed: run the search's command again for it" if gone else told
 
 
 def write_reports(report: Report, directory: Path) -> None:

@@ -7,7 +7,6 @@ function; everything after that is the same.
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from envs.errors import InterruptedRunError
 
+from .again import resume_command
 from .builds import Builder
 from .commands.search_options import Asked, default_run_directory, without_out
 from .driver import Event, Search
@@ -165,7 +165,7 @@ def _interrupted(request: Request, journal: Journal) -> InterruptedRunError:
     state = State.replay(read(journal.path).entries)
     return InterruptedRunError(
         f"interrupted: {len(state.observations)} observations are kept in {journal.path}",
-        hint=f"go on with: python -m bisect resume {shlex.quote(str(request.directory))}",
+        hint=f"go on with: {resume_command(request.directory)}",
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import signal
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from envs.snapshot import compile_variables
 
 from .. import packages_json
 from .. import packages_report as reports
+from ..again import resume_command
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, write_atomically
@@ -205,7 +205,7 @@ def _search(
     except KeyboardInterrupt:
         raise InterruptedRunError(
             f"interrupted: every finished run is kept in {journal.path}",
-            hint=f"go on with: python -m bisect resume {shlex.quote(str(journal.path.parent))}",
+            hint=f"go on with: {resume_command(journal.path.parent)}",
         ) from None
     finally:
         runner.close()

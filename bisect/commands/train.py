@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -19,6 +18,7 @@ from envs import cache, edited, settings, spec
 from envs.build import Built, build
 from envs.errors import InterruptedRunError, UsageError
 
+from ..again import resume_command
 from ..files import only_one
 from ..judge import classify_train, control_verdict, train_result
 from ..launch import Recipe, Task, launcher_on
@@ -86,7 +86,7 @@ def _interrupted(directory: Path) -> InterruptedRunError:
     finished = sum(load_record(path) is not None for path in directory.iterdir() if path.is_dir())
     return InterruptedRunError(
         f"interrupted: {finished} finished {'run is' if finished == 1 else 'runs are'} kept in {directory}",
-        hint=f"go on with: python -m bisect resume {shlex.quote(str(directory))}",
+        hint=f"go on with: {resume_command(directory)}",
     )
 
 

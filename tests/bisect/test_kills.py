@@ -51,7 +51,7 @@ def test_the_command_itself_goes_on_after_kills_and_after_ctrl_c(tmp_path):
             child.send_signal(stop)
             _, errors = child.communicate(timeout=60)
             assert child.returncode == (130 if stop is signal.SIGINT else -signal.SIGKILL)
-        assert f"python -m bisect resume {tmp_path / 'out'}" in errors
+        assert f" resume {tmp_path / 'out'}\n" in errors
         resume = [sys.executable, "-m", "bisect", "resume", str(tmp_path / "out"), "--json"]
         done = subprocess.run(resume, cwd=tmp_path, env=elsewhere(), capture_output=True, text=True, check=False)
 

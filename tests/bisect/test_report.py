@@ -1,14 +1,13 @@
 """The report of a search: the verdict first, counts per candidate, reasons, and JSON whose keys are a promise."""
 
 import json
-import sys
 from bisect.journal import Contents, Journal
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
 from bisect.probability import percent
 from bisect.report import EXIT_CODES, Report, proof_of, rows_of, same_code, sentence, verdict_name
 from bisect.report_json import as_json
 from bisect.report_text import markdown, render
-from bisect.search_report import again, report_of, write_reports
+from bisect.search_report import report_of, write_reports
 from dataclasses import replace
 
 import pytest
@@ -285,14 +284,3 @@ def test_equal_commits_are_told():
     contents = Contents(header={"command": "torch-nightlies"}, entries=tuple(entries), whole_bytes=0)
 
     assert same_code(rows_of(contents, found())) == ("2.10.0 is the same commit as its neighbour 2.9.0: one candidate",)
-
-
-def test_repeating_a_neighbour_leaves_its_evidence_alone(tmp_path):
-    """The recorded command line writes over the result that the verdict rests on, and finds its code nowhere else."""
-    run = tmp_path / "run-0004"
-    (run / "staged").mkdir(parents=True)
-    told = again([sys.executable, "-m", "dflash", "--output", str(run / "result.json"), "--threads", "3"], run)
-
-    assert told == f"cd {run}/staged && {sys.executable} -m dflash --output {run}/again/result.json --threads 3"
-    assert "the environment was removed" in again(["/gone/bin/python", "-m", "dflash"], run)
-    assert again(["pytest", "-q"], tmp_path) == "pytest -q"

@@ -58,7 +58,7 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
     kept = (out / "run-0001" / "record.json").stat().st_mtime_ns
 
     assert f"1 finished run is kept in {out}" in told
-    command = shlex.split(told.partition("go on with: python -m bisect ")[2])
+    command = shlex.split(told.partition("go on with: ")[2])[-2:]
     assert command == ["resume", str(out)]
     resumed = run(*command)
     assert resumed.stdout.startswith("import_broken: ")
