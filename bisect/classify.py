@@ -118,9 +118,13 @@ def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], 
     silence = () if evidence.result else silence_findings(facts.workers, num_threads=_num_threads(evidence, facts))
     findings = settle((*raw, *silence), _circumstances(evidence, facts, raw))
     ordered = root_first(findings)
-    if ordered and ordered[0].role is not Role.REMARK:
-        return _failed(ordered, evidence, facts)
-    return _clean(ordered, evidence, lines, facts)
+    failed = bool(ordered) and ordered[0].role is not Role.REMARK
+    found = _failed(ordered, evidence, facts) if failed else _clean(ordered, evidence, lines, facts)
+    asked = evidence.expected_torch
+    if not asked or named_builds(lines, facts, evidence.result):
+        return found
+    unchecked = f"torch {asked} was asked for: not found in the log, not checked; print torch.__version__ into it."
+    return replace(found, advice=f"{found.advice} {unchecked}")
 
 
 def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> list[Finding]:
@@ -263,7 +267,7 @@ def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line]
     asked = evidence.expected_torch
     if name in _HEALTHY and asked and not named_builds(lines, facts, evidence.result):
         name = OutcomeName.UNKNOWN
-        proof = f"torch {asked} was asked for, and nothing names the one that ran: print torch.__version__ into the log"
+        proof = f"torch {asked} was asked for, and nothing names the one that ran"
     secondary = tuple(dict.fromkeys(finding.outcome for finding in remarks))
     return Classification(
         outcome=Outcome(name=name),

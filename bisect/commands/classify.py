@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from packaging.version import InvalidVersion, Version
+
 from envs.errors import UsageError
 
 from ..classify import Classification, Evidence, classify_for
@@ -160,9 +162,12 @@ def _expected(text: str) -> str:
     if not text:
         return ""
     name, equals, version = text.partition("=")
-    if name != "torch" or not equals or not version.strip("="):
-        raise UsageError(f"--expect {text!r} is not torch=VERSION", hint="for example --expect torch=2.11.0+cu130")
-    return version.strip("=")
+    try:
+        if name == "torch" and equals:
+            return str(Version(version.removeprefix("=")))
+    except InvalidVersion:
+        pass
+    raise UsageError(f"--expect {text!r} is not torch=VERSION", hint="for example --expect torch=2.11.0+cu130")
 
 
 def _result(path: Path) -> tuple[TrainResult | HazardsResult | None, str]:

@@ -48,10 +48,21 @@ _LAUNCHER = re.compile(
 """How srun, torch's elastic launcher, DeepSpeed's and mpirun tell of a process that they started and that failed."""
 _TORCH = re.compile(
     r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
-    r"|^(?:using |running (?:on |with )?|versions?: )?(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<c>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)])"
+    r"|^(?:[\s:|>-]*(?:\[[^\]\s]{1,30}\]|\b(?:INFO|DEBUG|NOTICE)\b|[\w.]{1,40}(?=\s*[:|-]))[\s:|-]{1,3}){0,4}[\s:|-]*"  # a logger's prefix
+    r"(?:using |running (?:on |with )?|versions?: )?(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<c>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]])"
+    r"|(?:[,;|(]\s*|:\s*['\"]|\b(?:using|on) )(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<f>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]'\"|])"
     r"|['\"]torch['\"]\s*:\s*['\"](?P<d>\d+\.\d+\.\d+[\w.+]*)['\"]|^torch==(?P<e>\d+\.\d+\.\d+[\w.+]*)\s*(?:$|;|\\)",
     re.IGNORECASE,
 )
+_ASKED_BEFORE = re.compile(
+    r"requir|need|expect|depend|compatib|\b(?:built|compiled|tested|made)\b|\b(?:for|against)\b|support|install|upgrad|downgrad",
+    re.IGNORECASE,
+)
+_ASKED_AFTER = re.compile(
+    r"\s*(?:or (?:newer|later|above)|(?:is |was )?(?:required|needed|expected|recommended|supported)|(?:fixes|needs|requires)\b)",
+    re.IGNORECASE,
+)
+"""What stands about a torch that somebody asks for, or made a package for."""
 _CUDA = re.compile(r"(?:torch\.version\.cuda['\"]?\)?|CUDA used to build PyTorch)\W{1,4}(\d+\.\d+)", re.IGNORECASE)
 _VARIABLE = re.compile(
     r"(?:^(?:export |env |\+ |\$ |declare -x )*|[{,]\s*)['\"]?([A-Z][A-Z0-9_]{3,})['\"]?(?:=|['\"]?: )['\"]?([\w./:+-]*)['\"]?"
@@ -202,7 +213,13 @@ def _torch_version(text: str) -> str:
     if "torch" not in text.lower():
         return ""
     match = _TORCH.search(text)
-    return next((group for group in match.groups() if group), "") if match else ""
+    if match is None:
+        return ""
+    group = next(name for name, version in match.groupdict().items() if version)
+    before, after = text[: match.start(group)], text[match.end(group) :]
+    if group in "cf" and (_ASKED_BEFORE.search(before) or _ASKED_AFTER.match(after)):
+        return ""
+    return match[group]
 
 
 def _is_readable(lines: Sequence[Line]) -> bool:

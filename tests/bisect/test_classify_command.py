@@ -164,6 +164,8 @@ def test_a_result_of_a_newer_version_says_so(tmp_path):
         (["LOG", "--env", "NOVALUE"], "K=V"),
         (["LOG", "--expect", "2.11.0"], "torch=VERSION"),
         (["LOG", "--expect", "numpy=2"], "torch=VERSION"),
+        (["LOG", "--expect", "torch=banana"], "torch=VERSION"),
+        (["LOG", "--expect", "torch="], "torch=VERSION"),
         (["LOG", "--hunt", "no_such_class"], "no outcome"),
         (["LOG", "--hunt", "fx_flag_trac"], "near ones: fx_flag_trace"),
         (["LOG", "--hunt", "fx_flag_rase"], "near ones: fx_flag_race"),
@@ -190,6 +192,55 @@ def test_options_reach_the_question(log, tmp_path):
     assert rows(clean, "--threads", 3, "--env", "TORCH_COMPILE_DISABLE=1")[0]["class"] == "compile_disabled"
     assert rows(clean, "--threads", 3, "--expect", "torch=2.11.0")[0]["class"] == "wrong_build"
     assert rows(clean, "--rc", -11)[0]["class"] == "segfault"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2026-10-01 10:00:00,123 [INFO] torch 2.11.0+cu130, 8x H200",
+        "2026-10-01 10:00:00,123 - __main__ - INFO - PyTorch 2.11.0+cu130 compiled with CUDA 13.0",
+        "INFO:train:torch=2.11.0+cu130",
+        "I1129 12:00:01.1 77 train.py:10] trainer: torch version: 2.11.0+cu130",
+        "Python 3.11.9, torch 2.11.0+cu130, 8x H200",
+        "8x H200 (torch 2.11.0+cu130)",
+        "host node1 | torch 2.11.0+cu130 | cuda 13.0",
+        '{"level": "info", "msg": "torch 2.11.0+cu130 on 8x H200"}',
+    ],
+)
+@pytest.mark.parametrize("failure", ["", FX])
+def test_a_version_is_found_wherever_a_logger_puts_it(tmp_path, line, failure):
+    """A run of another torch than asked for would be a hit, or a clean run, of the one asked for."""
+    path = tmp_path / "run.log"
+    path.write_text(f"{line}\nstep 1/2 loss 9\nstep 2/2 loss 8\n{failure}\n")
+
+    (wrong,) = rows(path, "--threads", 3, "--expect", "torch=2.10.0")
+    (right,) = rows(path, "--threads", 3, "--expect", "torch=2.11.0+cu130")
+
+    assert (wrong["class"], wrong["conclusion"]) == ("wrong_build", "skip")
+    assert right["class"] == ("fx_flag_race" if failure else "ok")
+    assert "not checked" not in wrong["advice"] + right["advice"]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "INFO flash-attn needs numpy 2, torch 2.11.0",
+        "[INFO] torch 2.11.0 or newer is recommended",
+        "xformers: built for torch 2.11.0",
+        "(built with torch 2.11.0)",
+        "numpy==2.0.1, torch==2.11.0",
+    ],
+)
+@pytest.mark.parametrize(("failure", "expected"), [("", "unknown"), (FX, "fx_flag_race")])
+def test_a_version_that_the_log_does_not_tell_is_told_to_be_unchecked(tmp_path, line, failure, expected):
+    """What a package asks for would pass for what ran, or `--expect` would be taken and not looked at."""
+    path = tmp_path / "run.log"
+    path.write_text(f"{line}\nstep 1/2 loss 9\nstep 2/2 loss 8\n{failure}\n")
+
+    (row,) = rows(path, "--threads", 3, "--expect", "torch=2.10.0")
+
+    assert row["class"] == expected
+    assert "torch 2.10.0 was asked for: not found in the log, not checked" in row["advice"]
 
 
 HAZARDS = (ROOT / "tests/golden/hazards.json").read_text()
