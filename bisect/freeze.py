@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from envs.lock import applies
-
 from .freeze_lines import (
     Pin,
     Unreproducible,
@@ -23,6 +21,7 @@ from .freeze_lines import (
     conda_package,
     from_url,
     joined,
+    parted,
     requirement,
     requirement_lines,
 )
@@ -45,12 +44,14 @@ class Freeze:
         pins: what is installed, by name.
         unreproducible: what is installed and cannot be had again.
         elsewhere: what is listed for other platforms or Pythons only.
+        offered: extras and groups of a project's lock, all of them taken as installed.
     """
 
     kind: str
     pins: tuple[Pin, ...]
     unreproducible: tuple[Unreproducible, ...] = ()
     elsewhere: tuple[Pin | Unreproducible, ...] = ()
+    offered: tuple[str, ...] = ()
 
     def get(self, name: str) -> Pin | None:
         """The pin of a distribution, by any spelling of its name."""
@@ -72,37 +73,18 @@ def parse(text: str, *, target: Target) -> Freeze:
     if re.match(r"\{|\[\s*[{\]]", stripped):
         return _parse_json(stripped)
     if re.search(r"^\s*(lock-version|\[\[packages?\]\])", text, re.MULTILINE):
-        kind, entries, groups = read_lock(text)
-        here, elsewhere = _parted(entries, target, groups)
-        _refuse_ambiguous(here)
-        return replace(_collect(kind, here), elsewhere=elsewhere)
+        lock = read_lock(text, target)
+        return replace(_collect(lock.kind, lock.here), elsewhere=lock.elsewhere, offered=lock.offered)
     lines = text.split("\n")
     if any(re.match(r"\s*Package\s+Version\b", line) for line in lines):
         return _parse_columns(lines)
     if any(re.match(r"\s*dependencies:\s*$", line) for line in lines):
-        here, elsewhere = _parted(_conda_yaml(lines), target)
+        here, elsewhere = parted(_conda_yaml(lines), target)
         return replace(_collect("conda environment", here), elsewhere=elsewhere)
     if any(re.match(r"#\s*Name\s+Version\b", line) for line in lines):
         return _parse_conda_list(lines)
-    here, elsewhere = _parted(requirement_lines(joined(lines)), target)
+    here, elsewhere = parted(requirement_lines(joined(lines)), target)
     return replace(_collect("requirements", here), elsewhere=elsewhere)
-
-
-def _parted(
-    found: Iterable[Pin | Unreproducible], target: Target, groups: Sequence[str] = ()
-) -> tuple[tuple[Pin | Unreproducible, ...], tuple[Pin | Unreproducible, ...]]:
-    """What is installed on the target, and what only elsewhere."""
-    held = [(each, applies(each.marker, target, groups=groups)) for each in found]
-    return tuple(each for each, holds in held if holds), tuple(each for each, holds in held if not holds)
-
-
-def _refuse_ambiguous(entries: Iterable[Pin | Unreproducible]) -> None:
-    """A lock installs one version of a name; where the markers leave two, which one it was is not known."""
-    versions: dict[str, str] = {}
-    for each in entries:
-        other = versions.setdefault(each.name, each.version)
-        if other != each.version:
-            raise ValueError(f"its markers do not decide between {each.name} {other} and {each.version}")
 
 
 def _collect(kind: str, found: Iterable[Pin | Unreproducible]) -> Freeze:

@@ -10,8 +10,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from envs.lock import applies
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from envs.index import Target
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,14 @@ class Unreproducible:
     line: str = ""
     version: str = ""
     marker: str = ""
+
+
+def parted(
+    found: Iterable[Pin | Unreproducible], target: Target, groups: Sequence[str] = ()
+) -> tuple[tuple[Pin | Unreproducible, ...], tuple[Pin | Unreproducible, ...]]:
+    """What is installed on the target, and what only elsewhere, by the markers."""
+    held = [(each, applies(each.marker, target, groups=groups)) for each in found]
+    return tuple(each for each, holds in held if holds), tuple(each for each, holds in held if not holds)
 
 
 def joined(lines: Sequence[str]) -> Iterator[str]:

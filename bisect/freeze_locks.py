@@ -3,28 +3,71 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from .freeze_lines import Pin, Unreproducible, credentials_removed
+from .freeze_forks import installed, offered
+from .freeze_lines import Pin, Unreproducible, credentials_removed, parted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+
+    from envs.index import Target
 
 
-def read_lock(text: str) -> tuple[str, tuple[Pin | Unreproducible, ...], tuple[str, ...]]:
-    """Kind of the lock, its entries, and the dependency groups that it installs unless told otherwise.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherLock:
+    """A lock as one platform installs it.
 
-    ValueError for a text that does not parse.
+    Attributes:
+        kind: `pylock` or `uv.lock`.
+        here: what is installed.
+        elsewhere: what only other platforms install.
+        offered: extras and groups that are taken as installed, since the lock does not say which were.
     """
+
+    kind: str
+    here: tuple[Pin | Unreproducible, ...]
+    elsewhere: tuple[Pin | Unreproducible, ...]
+    offered: tuple[str, ...] = ()
+
+
+def read_lock(text: str, target: Target) -> OtherLock:
+    """Read a lock for a target; ValueError where it does not parse or does not decide what the target installs."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"a lock that does not parse: {error}") from error
-    kind = "pylock" if "packages" in data else "uv.lock"
-    entries = data.get("packages", data.get("package", []))
-    return kind, tuple(_locked(entry) for entry in entries), tuple(data.get("default-groups", ()))
+    found = _pylock(data, target) if "packages" in data else _uv_lock(data, target)
+    _refuse_ambiguous(found.here)
+    return found
+
+
+def _pylock(data: Mapping[str, Any], target: Target) -> OtherLock:
+    here, elsewhere = parted((_locked(entry) for entry in data["packages"]), target, data.get("default-groups", ()))
+    return OtherLock(kind="pylock", here=here, elsewhere=elsewhere)
+
+
+def _uv_lock(data: Mapping[str, Any], target: Target) -> OtherLock:
+    held = installed(data, target)
+    entries = [_locked(entry) for entry in data.get("package", [])]
+    return OtherLock(
+        kind="uv.lock",
+        here=tuple(entry for position, entry in enumerate(entries) if position in held),
+        elsewhere=tuple(entry for position, entry in enumerate(entries) if position not in held),
+        offered=offered(data),
+    )
+
+
+def _refuse_ambiguous(entries: Iterable[Pin | Unreproducible]) -> None:
+    """A lock installs one version of a name; where the markers leave two, which one it was is not known."""
+    versions: dict[str, str] = {}
+    for each in entries:
+        other = versions.setdefault(each.name, each.version)
+        if other != each.version:
+            raise ValueError(f"its markers do not decide between {each.name} {other} and {each.version}")
 
 
 def _locked(entry: Mapping[str, Any]) -> Pin | Unreproducible:
@@ -39,7 +82,7 @@ def _locked(entry: Mapping[str, Any]) -> Pin | Unreproducible:
     if "git" in source:
         url = "git+" + credentials_removed(source["git"]).replace("#", "@")
         return Pin(name=name, version=version, source=url, marker=marker)
-    if "path" in entry.get("archive", {}):
+    if "path" in entry.get("archive", {}) or "path" in source:
         return Unreproducible(name=name, reason="a file of the other machine", line=name, marker=marker)
     files = [
         *entry.get("wheels", ()),

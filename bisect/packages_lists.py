@@ -11,7 +11,7 @@ from . import freeze
 from .freeze import Unreproducible
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from envs.index import Target
@@ -51,8 +51,16 @@ def listing_in(path: Path, target: Target) -> Listing:
     here = f"Linux with Python {target.python}"
     if "torch" not in packages:
         raise _no_torch(str(path), read, here)
-    notes = (f"{path}: left out, not for {here}: {_few(read.elsewhere)}",) if read.elsewhere else ()
-    return Listing(packages=packages, unreproducible=(*read.unreproducible, *sourced), notes=notes)
+    return Listing(
+        packages=packages, unreproducible=(*read.unreproducible, *sourced), notes=tuple(_notes(path, read, here))
+    )
+
+
+def _notes(path: Path, read: Freeze, here: str) -> Iterator[str]:
+    if read.elsewhere:
+        yield f"{path}: left out, not for {here}: {_few(read.elsewhere)}"
+    if read.offered:
+        yield f"{path}: its extras and groups are taken as installed: {', '.join(read.offered)}"
 
 
 def _no_torch(path: str, read: Freeze, here: str) -> UsageError:

@@ -152,12 +152,13 @@ def _pin(item: Distribution, target: index.Target, name: str) -> Pin:
     )
 
 
-def applies(marker: str, target: index.Target, *, groups: Iterable[str] = ()) -> bool:
-    """Evaluate a marker for a target, without extras; a micro version in it is taken as reached.
+def applies(marker: str, target: index.Target, *, extra: str = "", groups: Iterable[str] = ()) -> bool:
+    """Evaluate a marker for a target; a micro version in it is taken as reached.
 
     Args:
         marker: as a requirement or a lock writes it; an empty one always applies.
         target: what it is evaluated for.
+        extra: the extra that is asked for, none by default.
         groups: dependency groups that are installed.
     """
     if not marker:
@@ -174,7 +175,7 @@ def applies(marker: str, target: index.Target, *, groups: Iterable[str] = ()) ->
         "python_full_version": f"{target.python}.99",
         "python_version": target.python,
         "sys_platform": "linux",
-        "extra": "",
+        "extra": extra,
         "extras": frozenset(),
         "dependency_groups": frozenset(groups),
     }

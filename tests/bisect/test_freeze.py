@@ -155,6 +155,7 @@ def test_a_uv_lock_is_read():
     text = (
         'version = 1\n[[package]]\nname = "torch"\nversion = "2.10.0"\nsource = { registry = "https://x" }\n'
         '[[package]]\nname = "me"\nversion = "0"\nsource = { virtual = "." }\n'
+        'dependencies = [{ name = "torch" }]\n'
     )
 
     read = parsed(text)

@@ -114,3 +114,23 @@ def test_a_torch_of_another_platform_only_is_told(search):
 
     assert done.returncode == 2
     assert "good.txt lists no torch for Linux with Python 3." in done.stderr
+
+
+FORK = """
+[[package]]
+name = "torch"
+version = "{version}"
+source = {{ registry = "https://a" }}
+resolution-markers = ["sys_platform == '{platform}'"]
+"""
+
+
+def test_two_locks_that_differ_on_this_platform_only_differ(index, plan):
+    """The torch of macOS comes first in both: they would be said to hold the same."""
+    stubs.torch(index.project("torch"), "2.12.0", says="2.12.0+cu130", cuda="13.0")
+    good, bad = (
+        FORK.format(version="2.11.0", platform="darwin") + FORK.format(version=version, platform="linux")
+        for version in ("2.11.0+cu130", "2.12.0+cu130")
+    )
+
+    assert plan(good, bad, suffix="lock")[0] == {"torch": ("2.11.0", "2.12.0")}

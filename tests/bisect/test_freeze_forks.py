@@ -1,0 +1,125 @@
+"""A uv.lock holds what every platform installs: read as one environment it would name packages that never met."""
+
+from bisect import freeze
+
+import pytest
+
+from envs.index import Target
+
+HERE = Target(python="3.11", architecture="x86_64", glibc="2.36")
+PROJECT = """
+version = 1
+revision = 3
+requires-python = ">=3.11"
+
+[[package]]
+name = "trainer"
+version = "0"
+source = { virtual = "." }
+dependencies = [
+    { name = "torch", version = "2.11.0", source = { registry = "https://a" }, marker = "sys_platform != 'linux'" },
+    { name = "torch", version = "2.12.0+cu130", source = { registry = "b" }, marker = "sys_platform == 'linux'" },
+    { name = "tools", extra = ["fast"] },
+]
+
+[package.optional-dependencies]
+gui = [{ name = "qt" }]
+
+[package.dev-dependencies]
+dev = [{ name = "checks" }]
+"""
+PACKAGE = """
+[[package]]
+name = "{name}"
+version = "{version}"
+source = {{ registry = "{source}" }}
+{more}
+"""
+TOOLS = """dependencies = [{ name = "colorama", marker = "sys_platform == 'win32'" }]
+[package.optional-dependencies]
+fast = [{ name = "simd" }]
+slow = [{ name = "tea" }]"""
+
+
+def package(name, version="1.0", more="", source="https://a"):
+    return PACKAGE.format(name=name, version=version, more=more, source=source)
+
+
+def forks(*markers):
+    """Two versions of torch, of which uv says for which platforms each is."""
+    first, second = (f"resolution-markers = [{marker!r}]" if marker else "" for marker in markers)
+    return package("torch", "2.11.0", first) + package("torch", "2.12.0+cu130", second, source="b")
+
+
+def parsed(text, target=HERE):
+    return freeze.parse(text, target=target)
+
+
+def test_the_version_of_this_platform_is_chosen_by_its_resolution_markers():
+    """The table of macOS comes first: two locks that differ on Linux only would be said to hold the same."""
+    read = parsed(forks('sys_platform == "darwin"', 'sys_platform == "linux"'))
+
+    assert [str(pin) for pin in read.pins] == ["torch==2.12.0+cu130"]
+    assert [str(each) for each in read.elsewhere] == ["torch==2.11.0"]
+
+
+def test_what_no_dependency_of_this_platform_leads_to_is_left_out():
+    """uv.lock gives no marker to a package that Windows alone needs, nor to a version that another one asks for."""
+    names = ("qt", "checks", "colorama", "simd", "tea")
+
+    read = parsed(PROJECT + forks("", "") + package("tools", more=TOOLS) + "".join(map(package, names)))
+
+    assert [str(pin) for pin in read.pins] == [
+        "checks==1.0",
+        "qt==1.0",
+        "simd==1.0",
+        "tools==1.0",
+        "torch==2.12.0+cu130",
+    ]
+    assert {each.name for each in read.elsewhere} == {"torch", "colorama", "tea"}
+    assert read.offered == ("dev", "gui")
+
+
+def test_the_python_of_the_environment_decides_too():
+    """A lock for Python 3.11 and 3.12 has two numpys."""
+    text = forks('python_full_version < "3.12"', 'python_full_version >= "3.12"')
+
+    versions = [parsed(text, Target(python=python, architecture="x86_64", glibc="2.36")) for python in ("3.11", "3.12")]
+
+    assert [read.get("torch").version for read in versions] == ["2.11.0", "2.12.0+cu130"]
+
+
+EXTRAS = """
+[[package]]
+name = "trainer"
+version = "0"
+source = { virtual = "." }
+[package.optional-dependencies]
+cpu = [{ name = "torch", version = "2.11.0" }]
+cu130 = [{ name = "torch", version = "2.12.0+cu130" }]
+"""
+CONFLICT = """
+[[package]]
+name = "trainer"
+version = "0"
+source = { virtual = "." }
+dependencies = [
+    { name = "torch", version = "2.11.0", marker = "extra == 'extra-7-trainer-cpu'" },
+    { name = "torch", version = "2.12.0+cu130", marker = "extra == 'extra-7-trainer-cu130'" },
+]
+"""
+
+
+@pytest.mark.parametrize("project", ["", EXTRAS, CONFLICT], ids=["nothing", "extras", "conflicting extras"])
+def test_a_lock_that_leaves_two_versions_is_refused(project):
+    """Which extra was installed the lock does not say: one of the two would be taken at will."""
+    with pytest.raises(ValueError, match=r"do not decide between torch 2\.11\.0 and 2\.12\.0\+cu130"):
+        parsed(project + forks("", ""))
+
+
+def test_a_lock_of_other_platforms_is_refused():
+    """Its packages would be installed on a platform that it was never resolved for."""
+    with pytest.raises(ValueError, match=r"it is for sys_platform == 'darwin' only"):
+        parsed("supported-markers = [\"sys_platform == 'darwin'\"]\n" + package("torch", "2.11.0"))
+    with pytest.raises(ValueError, match=r"it has no torch for Linux with Python 3\.11"):
+        parsed(EXTRAS + package("torch", "2.11.0", "resolution-markers = [\"sys_platform == 'darwin'\"]"))
