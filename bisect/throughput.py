@@ -5,7 +5,8 @@ pairs of the good endpoint itself are A/A pairs, and all pairs together say how 
 assumed. The rules are the engine's: ends first, no change is an answer, both neighbours are confirmed before a claim.
 Two answers are added. A loss below `min_effect` is none. And where the noise of a pair hides what was claimed, the
 baseline differs from itself, or the rate drifts within the runs by more than what is to be claimed, the search ends
-undecided and says why. A claim has to hold as well if the rate changes in two steps (`speed_steps`).
+undecided and says why. A claim has to hold as well if the rate changes in two steps (`speed_steps`), unless it is
+one of three and more, which are then all told (`speed_islands`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from .model import Contradiction, Exhausted, NoRegression, Probe
 from .neighbours import answer, credible, likeliest_gap, posterior_of
 from .pace import percent
 from .same_code import told
+from .speed_islands import find_stretches, tell
 from .speed_line import kept, speed_line
 from .speed_posterior import channel_information, gather, infer_speed
 from .speed_size import size_of
@@ -227,15 +229,17 @@ def _claim(state: _State, workers: int) -> Step | None:
         idle = told_of_idle(len(due), workers, "nothing else is run before they have answered")
         return None if state.over else state.probe(due[:workers], f"both neighbours are confirmed before a claim{idle}")
     steps = find_steps(line, state.pairs, min_effect=-math.log1p(-state.min_effect))
-    sure = min(gap.mass, steps.inside(gap.older, gap.newer))
+    least = max(-math.log1p(-state.min_effect), abs(belief.interval()[1]) / 2)
+    stretches = find_stretches(state.pairs, older=gap.older, newer=gap.newer, least=least)
+    sure = gap.mass if stretches else min(gap.mass, steps.inside(gap.older, gap.newer))
     if sure < state.problem.confidence:
         thin = min((gap.older, gap.newer), key=lambda position: int(state.count[position]))
         reason = "a build between the ends may have a level of its own"
         return None if state.over else state.probe([thin] * workers, reason)
-    size = size_of(line, state.pairs, belief, steps, older=gap.older, newer=gap.newer)
+    size = size_of(line, state.pairs, belief, steps, older=gap.older, newer=gap.newer, stretches=stretches)
     if doubt := drift_doubt(state.observations, shift=size.middle, sigma=size.sigma):
         return state.undecided(f"inconclusive: {doubt}")
-    other = another_step(line, steps, gap.older, gap.newer)
+    other = tell(line, stretches) or another_step(line, steps, gap.older, gap.newer)
     notes = (*_notes(state, gap, size), *([other] if other else []))
     gap = replace(gap, mass=sure)
     return answer(line, gap, posterior=state.posterior, notes=notes, untested="gave no throughput")
