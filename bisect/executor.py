@@ -79,7 +79,7 @@ class ProbeRunner:
         if candidate == self.control_at:
             self._control(built)
         tasks = self._tasks(built, run)
-        self._pool.start(run, lambda stop: self._one(candidate, run, lambda: self.launcher.run(tasks, stop)))
+        self._pool.start(run, lambda stop: self._one(candidate, run, lambda: self.launcher.run(tasks, stop), stop))
 
     def resume(self, candidate: str, run: str) -> bool:
         """Take up a run begun before a kill; False when nothing is left of it."""
@@ -87,7 +87,9 @@ class ProbeRunner:
         if not self.launcher.began(directories):
             return False
         self._under_way[run] = candidate
-        self._pool.start(run, lambda stop: self._one(candidate, run, lambda: self.launcher.resume(directories, stop)))
+        self._pool.start(
+            run, lambda stop: self._one(candidate, run, lambda: self.launcher.resume(directories, stop), stop)
+        )
         return True
 
     @property
@@ -145,7 +147,7 @@ class ProbeRunner:
             for name in self._names(run)
         )
 
-    def _one(self, candidate: str, run: str, make: Callable[[], Sequence[RunRecord]]) -> Finding:
+    def _one(self, candidate: str, run: str, make: Callable[[], Sequence[RunRecord]], stop: Stop) -> Finding:
         try:
             records = {record.directory.name: record for record in make()}
         except JobLostError as error:
@@ -155,7 +157,7 @@ class ProbeRunner:
         if self.question.throughput:
             return self._pair(candidate, run, mine=records[run], other=records[f"{run}-baseline"])
         (record,) = records.values()
-        judged = judge(record, self.question, control=self._control_verdict())
+        judged = judge(record, self.question, control=self._control_verdict(), stop=stop.event)
         _drop_caches(record.directory)
         return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from .classify import Classification, Evidence, classify, conclude
 from .conclusion import conclude_hazard
+from .logs.text import read_lines
 from .model import Conclusion, Outcome, OutcomeName
 from .probe import RunKind
 from .result import Answer
 from .result_file import ResultError, parse_hazards, parse_train
+from .signature_search import search_log
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
     from .probe import RunRecord
     from .result import TrainResult
+    from .signature_search import Matches
 
 PROOF_LINES = 4
 GIT_SKIP, GIT_ABORT = 125, 128
@@ -71,12 +74,21 @@ class Judgement:
     reason: str = ""
 
 
-def judge(record: RunRecord, question: Question, *, control: str = "") -> Judgement:
-    """Judge a finished run from its directory. `control`: `clean` or `failed`, of the same run with one thread."""
+def judge(
+    record: RunRecord, question: Question, *, control: str = "", stop: threading.Event | None = None
+) -> Judgement:
+    """Judge a finished run from its directory. `control`: `clean` or `failed`, of the same run with one thread.
+
+    KeyboardInterrupt when `stop` was set while a signature was looked for.
+    """
     match question.kind:
         case RunKind.COMMAND:
+            signature = question.signature
             return judge_command(
-                record.log(), returncode=record.returncode, timed_out=record.timed_out, signature=question.signature
+                record.last_lines(PROOF_LINES),
+                returncode=record.returncode,
+                timed_out=record.timed_out,
+                matches=search_log(record.log_path, signature, stop=stop) if signature else None,
             )
         case RunKind.HAZARDS:
             return _judge_hazard(record, question.hazard)
@@ -102,11 +114,16 @@ def _why(found: Classification, conclusion: Conclusion, hunted: Outcome | None) 
     return ""
 
 
-def judge_command(log: str, *, returncode: int, timed_out: bool, signature: str) -> Judgement:
-    """Follow the protocol of `git bisect run`, or the signature; a failure other than the hunted one is no vote."""
-    last = tuple(line for line in log.splitlines() if line.strip())[-PROOF_LINES:]
-    if signature and (lines := [line for line in log.splitlines() if re.search(signature, line)]):
-        return Judgement(conclusion=Conclusion.BAD, outcome="signature", evidence=tuple(lines[:PROOF_LINES]))
+def judge_command(last: tuple[str, ...], *, returncode: int, timed_out: bool, matches: Matches | None) -> Judgement:
+    """Follow the protocol of `git bisect run`, or the signature; a failure other than the hunted one is no vote.
+
+    `last`: the end of its output; `matches`: what the signature found, None without one.
+    """
+    if matches is not None and matches.fault:
+        why = f"{matches.fault}: write it without a repeat inside a repeat"
+        return Judgement(conclusion=Conclusion.ABORT, outcome="harness_error", reason=why)
+    if matches is not None and matches.lines:
+        return Judgement(conclusion=Conclusion.BAD, outcome="signature", evidence=matches.lines)
     outcome = _how_it_ended(returncode, timed_out=timed_out)
     conclusion, reason = Conclusion.BAD, ""
     if timed_out:
@@ -115,9 +132,9 @@ def judge_command(log: str, *, returncode: int, timed_out: bool, signature: str)
         conclusion, last = Conclusion.GOOD, ()
     elif returncode == GIT_SKIP:
         conclusion, reason = Conclusion.SKIP, "the command said skip"
-    elif returncode >= GIT_ABORT or (returncode < 0 and not signature):
+    elif returncode >= GIT_ABORT or (returncode < 0 and matches is None):
         conclusion, reason = Conclusion.ABORT, f"the command ended with {outcome}"
-    elif signature:
+    elif matches is not None:
         conclusion, reason = Conclusion.SKIP, f"failed otherwise than hunted ({outcome})"
     return Judgement(conclusion=conclusion, outcome=outcome, evidence=last, reason=reason)
 
@@ -190,7 +207,7 @@ def _evidence(
     record: RunRecord, result: TrainResult | None, *, threads: int | None = None, control: str = ""
 ) -> Evidence:
     return Evidence(
-        log=record.log(),
+        lines=read_lines(record.chunks()),
         result=result,
         returncode=record.returncode,
         timed_out=record.timed_out,

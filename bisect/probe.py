@@ -29,11 +29,12 @@ from .record_file import NAME, record_in
 from .redaction import without_credentials, without_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from envs.place import Place
 
 SCHEMA = 1
+CHUNK = 1 << 20
 _WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
 
 
@@ -106,6 +107,19 @@ class RunRecord:
     def log(self) -> str:
         """The child's whole output."""
         return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+    def chunks(self) -> Iterator[str]:
+        """The same in pieces, for a log of any size."""
+        with self.log_path.open(encoding="utf-8", errors="replace", newline="") as log:
+            while chunk := log.read(CHUNK):
+                yield chunk
+
+    def last_lines(self, number: int) -> tuple[str, ...]:
+        """The last lines of it that say something, read from its end."""
+        with self.log_path.open("rb") as log:
+            log.seek(max(0, self.log_path.stat().st_size - CHUNK))
+            lines = log.read().decode(errors="replace").splitlines()
+        return tuple(line for line in lines if line.strip())[-number:]
 
 
 def run_once(

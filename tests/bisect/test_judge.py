@@ -4,6 +4,7 @@ import json
 from bisect.judge import Question, control_verdict, judge, judge_command
 from bisect.model import Conclusion, Outcome
 from bisect.probe import RunKind, RunRecord
+from bisect.signature_search import Matches
 from pathlib import Path
 
 import pytest
@@ -45,42 +46,46 @@ def record(tmp_path, *, result=None, log="", returncode=0, timed_out=False, name
 )
 def test_the_protocol_of_git_bisect_run(returncode, conclusion):
     """People bring scripts written for git bisect run; each code must mean the same here."""
-    judged = judge_command("some output\n", returncode=returncode, timed_out=False, signature="")
+    judged = judge_command(("some output",), returncode=returncode, timed_out=False, matches=None)
 
     assert judged.conclusion is conclusion
 
 
 @pytest.mark.parametrize(
-    ("log", "returncode", "conclusion"),
+    ("matched", "returncode", "conclusion"),
     [
-        ("KeyError: 'custom'", 1, Conclusion.BAD),
-        ("KeyError: 'custom'", 0, Conclusion.BAD),
-        ("KeyError: 'custom'", -11, Conclusion.BAD),
-        ("all fine", 0, Conclusion.GOOD),
-        ("ImportError: something else", 1, Conclusion.SKIP),
-        ("Segmentation fault", -11, Conclusion.SKIP),
-        ("skip me", 125, Conclusion.SKIP),
-        ("stop", 130, Conclusion.ABORT),
+        (("KeyError: 'custom'",), 1, Conclusion.BAD),
+        (("KeyError: 'custom'",), 0, Conclusion.BAD),
+        (("KeyError: 'custom'",), -11, Conclusion.BAD),
+        ((), 0, Conclusion.GOOD),
+        ((), 1, Conclusion.SKIP),
+        ((), -11, Conclusion.SKIP),
+        ((), 125, Conclusion.SKIP),
+        ((), 130, Conclusion.ABORT),
     ],
 )
-def test_with_a_signature_only_its_match_is_bad(log, returncode, conclusion):
+def test_with_a_signature_only_its_match_is_bad(matched, returncode, conclusion):
     """An ImportError counted as the hunted KeyError sends the search to the wrong build."""
-    judged = judge_command(log, returncode=returncode, timed_out=False, signature=r"KeyError: 'cust")
+    matches = Matches(lines=matched)
+    judged = judge_command(("the end",), returncode=returncode, timed_out=False, matches=matches)
 
     assert judged.conclusion is conclusion
+    assert not matched or judged.evidence == matched
 
 
-def test_a_matched_line_is_the_evidence():
-    """The report shows the line that proves it, not the end of the log."""
-    log = "start\nKeyError: 'custom' in mask\n" + "noise\n" * 50
-    judged = judge_command(log, returncode=1, timed_out=False, signature="KeyError")
+def test_a_signature_that_comes_to_no_end_is_no_vote():
+    """Every run would wait for its deadline, and the one without an answer would count."""
+    judged = judge_command(
+        (), returncode=0, timed_out=False, matches=Matches(fault="the signature '(a+)+$' did not end")
+    )
 
-    assert judged.evidence == ("KeyError: 'custom' in mask",)
+    assert (judged.conclusion, judged.outcome) == (Conclusion.ABORT, "harness_error")
+    assert "(a+)+$" in judged.reason
 
 
 def test_running_out_of_time_is_no_vote():
     """A slow machine must not look like a bad build."""
-    judged = judge_command("...", returncode=-15, timed_out=True, signature="")
+    judged = judge_command(("...",), returncode=-15, timed_out=True, matches=None)
 
     assert (judged.conclusion, judged.outcome) == (Conclusion.SKIP, "hang(deadline)")
 
