@@ -115,8 +115,7 @@ def classify_for(evidence: Evidence, counts: Sequence[int | None]) -> tuple[Clas
 
 
 def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
-    silence = () if evidence.result else silence_findings(facts.workers, num_threads=_num_threads(evidence, facts))
-    findings = settle((*raw, *silence), _circumstances(evidence, facts, raw))
+    findings = settle((*raw, *_silence(evidence, facts)), _circumstances(evidence, facts, raw))
     ordered = root_first(findings)
     failed = bool(ordered) and ordered[0].role is not Role.REMARK
     found = _failed(ordered, evidence, facts) if failed else _clean(ordered, evidence, lines, facts)
@@ -190,6 +189,15 @@ def _num_threads(evidence: Evidence, facts: LogFacts) -> int | None:
     if facts.num_threads is not None:
         return facts.num_threads
     return len(facts.labels) if len(facts.labels) > 1 else None
+
+
+def _silence(evidence: Evidence, facts: LogFacts) -> tuple[Finding, ...]:
+    """The worker that a log does not hear of, of as many threads as were given, or as it states or names."""
+    if evidence.result is not None:
+        return ()
+    kinds = {worker.kind for worker in facts.workers}
+    named = sum(re.split(r"[- ]", label)[0] in kinds for label in facts.labels)
+    return silence_findings(facts.workers, num_threads=evidence.threads or facts.num_threads or named)
 
 
 def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> Classification:

@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 
 DETAIL = "worker_silent"
 _ADVICE = "Give what became of that worker: its traceback, its own log, or the result file."
+_FEWER = (
+    "Give the log of every worker, or the result file: nothing shows that the others made a step. "
+    "If fewer threads ran, say how many (--threads N)."
+)
 
 
-def silence_findings(workers: Sequence[Worker], *, num_threads: int | None) -> tuple[Finding, ...]:
+def silence_findings(workers: Sequence[Worker], *, num_threads: int) -> tuple[Finding, ...]:
     """The worker that fell silent first; else that fewer workers report steps than there were threads.
 
-    One worker alone that reports steps may speak for all.
+    One of them alone may be the only one that reports, but nothing then shows that the others made a step.
     """
     silent = min(fallen_silent(workers), key=lambda worker: worker.last_line, default=None)
     if silent is not None:
@@ -29,13 +33,13 @@ def silence_findings(workers: Sequence[Worker], *, num_threads: int | None) -> t
         of = f" of {step.total}" if step.total else ""
         text = f"{silent.name} made no step after step {step.number}{of}, and the others went on"
         return (_finding(text, silent.last_line),)
-    if 1 < len(workers) < (num_threads or 0):
+    if 0 < len(workers) < num_threads:
         names = ", ".join(worker.name for worker in workers)
-        return (_finding(f"steps are reported by {names} alone, of {num_threads} worker threads", 0),)
+        return (_finding(f"steps are reported by {names} alone, of {num_threads} worker threads", 0, advice=_FEWER),)
     return ()
 
 
-def _finding(text: str, line: int) -> Finding:
+def _finding(text: str, line: int, *, advice: str = _ADVICE) -> Finding:
     return Finding(
         outcome=Outcome(name=OutcomeName.UNKNOWN),
         role=Role.GENERIC,
@@ -43,5 +47,5 @@ def _finding(text: str, line: int) -> Finding:
         line=line,
         text=text,
         detail=DETAIL,
-        advice=_ADVICE,
+        advice=advice,
     )

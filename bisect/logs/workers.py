@@ -61,6 +61,11 @@ class Worker:
     last_line: int
     rested: bool = False
 
+    @property
+    def kind(self) -> str:
+        """What it is: `drafter` of `drafter-1`."""
+        return _kind(self.name)
+
 
 def named_worker(line: Line) -> str:
     """The worker that a line is of: the one its prefix names, else the first in its text; empty without one."""

@@ -116,7 +116,7 @@ def test_one_step_that_nothing_follows_is_no_clean_run(log):
         "--- step 1 loss 9\n--- step 2 loss 8\n",
         "steps: 10 loss 9\nsteps: 20 loss 8\n",
         "epoch 1 loss 9\nepoch 2 loss 8\n",
-        "drafter 0 step 1 loss 9\ndrafter 0 step 2 loss 8\n",
+        "".join(f"drafter {worker} step {step} loss 9\n" for step in (1, 2) for worker in range(3)),
         "[99/100] loss 9\n[100/100] loss 8\n",
         "| epoch 1 | 2600/ 2983 batches | loss 9\n| epoch 1 | 2800/ 2983 batches | loss 8\n",
     ],

@@ -40,6 +40,8 @@ def outcome(log, **evidence):
         (steps([0, 1, 2], range(1, 4)) + steps([0, 2], range(4, 21)), "unknown", "drafter-1 made no step after step 3 of 20"),
         (steps([0, 1, 2], range(1, 4), "") + steps([0, 2], range(4, 9), ""), "unknown", "drafter-1 made no step after step 3,"),
         (steps([0, 2]), "unknown", "drafter-0, drafter-2 alone, of 3 worker threads"),
+        (steps([0]), "unknown", "drafter-0 alone, of 3 worker threads"),
+        ("[drafter-1] started\n[drafter-2] started\n" + steps([0]), "unknown", "drafter-0 alone, of 3 worker threads"),
         (steps([0, 1, 2], [1, 2]) + labelled(TRACEBACK, 1) + steps([0, 2], range(3, 21)), "harness_error", "The size of tensor"),
     ],
 )  # fmt: skip
@@ -62,12 +64,36 @@ def test_a_drafter_that_stepped_no_more_is_no_clean_run(log, expected, proof):
         steps([0, 1, 2], [1]) + labelled(TRACEBACK, 1) + steps([0, 1, 2], range(2, 21)),
         steps([0, 1, 2], range(1, 8)) + "[drafter-1] finished early\n" + steps([0, 2], range(8, 21)),
         "".join(f"[drafter-{worker}] epoch {epoch} step {number}/5\n" for epoch in (1, 2) for number in range(1, 6) for worker in range(3)),
-        steps([0]),
     ],
 )  # fmt: skip
 def test_workers_that_go_on_at_their_own_pace_leave_the_run_clean(log):
     """Drafters that share their steps, print one after the other or outlive an exception would give no vote."""
     assert outcome(f"{HEAD}{log}{END}")[:2] == ("ok", "good")
+
+
+def test_workers_that_are_named_and_make_no_step_count_without_a_number_of_threads():
+    """Two drafters that hang in their first step would be no part of the run, and the one that goes on all of it."""
+    started = "".join(f"[drafter-{worker}] started\n" for worker in range(3))
+
+    assert outcome(started + steps([0]) + END, threads=None)[:2] == ("unknown", "skip")
+    assert outcome(started + steps([0, 1, 2]) + END, threads=None)[:2] == ("ok", "good")
+
+
+def test_one_worker_is_enough_where_one_ran():
+    """A control with one thread would be no control."""
+    assert outcome(steps([0]) + END, threads=1)[0] == "too_few_threads"
+
+
+def test_a_thread_of_another_kind_is_none_of_the_workers():
+    """A loader's thread that is named once would be a drafter that never made a step."""
+    log = f"Thread-5 (loader) started\n{steps([0, 1, 2])}{END}"
+
+    assert outcome(log, threads=None)[:2] == ("ok", "good")
+
+
+def test_a_log_that_names_no_worker_stays_as_it_is():
+    """A trainer that names nobody would give no vote."""
+    assert outcome(steps([0]).replace("[drafter-0] ", "") + END)[:2] == ("ok", "good")
 
 
 def test_a_watchdog_after_the_last_step_was_not_outlived():
