@@ -7,21 +7,18 @@ function; everything after that is the same.
 from __future__ import annotations
 
 import json
-import signal
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from envs.errors import InterruptedRunError
-
-from .again import resume_command
 from .builds import Builder
 from .commands.search_options import Asked, default_run_directory, without_out
 from .driver import Event, Search
 from .executor import ProbeRunner, import_is_the_question
-from .files import make_run_directory, only_one, refuse_used
-from .journal import FILE_NAME, Journal, read
+from .files import make_run_directory, only_one
+from .interrupts import interruptible, stopped_search
+from .journal import FILE_NAME, Journal
 from .launch import Launcher, Progress, launcher_on
 from .model import Conclusion
 from .pace import percent
@@ -83,10 +80,9 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
         return 0
     if not path.exists():
-        refuse_used(request.directory)
-    if not request.directory.exists():
         make_run_directory(request.directory)
-    with only_one(request.directory):
+    print(f"run directory: {request.directory}", file=stderr, flush=True)
+    with interruptible(partial(stopped_search, request.directory)), only_one(request.directory):
         journal = _open(request, path, launcher, stderr)
         try:
             report = _searched(request, journal, stderr)
@@ -141,32 +137,15 @@ def _searched(request: Request, journal: Journal, stderr: IO[str]) -> Report:
         workers=request.asked.workers,
         taken=last_run_in(request.directory),
     )
-    previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         step, _ = search.run()
-    except KeyboardInterrupt:
-        raise _interrupted(request, journal) from None
     finally:
         runner.close()
-        signal.signal(signal.SIGTERM, previous)
     if not contents.of("verdict"):
         journal.append("verdict", verdict=verdict_name(step))
     report = report_of(request.directory, step=step, torch_repo=request.torch_repo)
     write_reports(report, request.directory)
     return report
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    """SIGTERM ends a search like Ctrl-C does."""
-    raise KeyboardInterrupt
-
-
-def _interrupted(request: Request, journal: Journal) -> InterruptedRunError:
-    state = State.replay(read(journal.path).entries)
-    return InterruptedRunError(
-        f"interrupted: {len(state.observations)} observations are kept in {journal.path}",
-        hint=f"go on with: {resume_command(request.directory)}",
-    )
 
 
 def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> ProbeRunner:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +18,7 @@ from envs.errors import InterruptedRunError, UsageError
 
 from ..cures import NAMES
 from ..html import matrix_page
+from ..interrupts import interruptible
 from ..journal import FILE_NAME, read
 from ..launch import PLACES, LocalLauncher, launcher_on
 from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
@@ -171,24 +171,20 @@ def _run(request: Request, prepared: Prepared, hands: Hands, say: Callable[[str]
         workers=request.workers,
         together=request.together,
     )
-    previous = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        running.run()
-    except KeyboardInterrupt:
+
+    def stopped() -> InterruptedRunError:
         _write(request, prepared, running, directory)
-        raise InterruptedRunError(
+        return InterruptedRunError(
             f"interrupted after {running.num_runs} runs; every finished one is in {request.directory}",
             hint=f"go on with: {request.command}",
-        ) from None
+        )
+
+    try:
+        with interruptible(stopped):
+            running.run()
     finally:
-        signal.signal(signal.SIGTERM, previous)
         directory.close()
     return _write(request, prepared, running, directory)
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    """SIGTERM ends a matrix like Ctrl-C does."""
-    raise KeyboardInterrupt
 
 
 def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: MatrixDirectory) -> Report:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import settings, spec
 from envs.build import is_built
-from envs.errors import InterruptedRunError, UsageError
+from envs.errors import UsageError
 from envs.snapshot import compile_variables
 
 from .. import packages_json
 from .. import packages_report as reports
-from ..again import resume_command
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, write_atomically
+from ..interrupts import interruptible, stopped_search
 from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
 from ..packages_differences import families, items, needs
@@ -95,7 +95,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     directory = (Path(args.out) if args.out else default_run_directory(KIND)).absolute()
     if not (directory / FILE_NAME).exists():
         make_run_directory(directory)
-    with only_one(directory):
+    say(f"run directory: {directory}")
+    with interruptible(partial(stopped_search, directory)), only_one(directory):
         journal = _journal(directory, args, request)
         try:
             _search(journal, request, sides, cost=cost, here=here, say=say)
@@ -199,17 +200,10 @@ def _search(
         decide=decision(plan),
         last_run=last_run_in(journal.path.parent),
     )
-    previous = signal.signal(signal.SIGTERM, _interrupt)
     try:
         step = search.run()
-    except KeyboardInterrupt:
-        raise InterruptedRunError(
-            f"interrupted: every finished run is kept in {journal.path}",
-            hint=f"go on with: {resume_command(journal.path.parent)}",
-        ) from None
     finally:
         runner.close()
-        signal.signal(signal.SIGTERM, previous)
     if not journal.contents.of("verdict"):
         journal.append("verdict", verdict=reports.verdict_name(step))
 
@@ -257,10 +251,6 @@ def _runner(journal: Journal, request: Asked, builder: Builder) -> ProbeRunner:
         baseline=GOOD,
         control_at=BAD if wants_control else "",
     )
-
-
-def _interrupt(_number: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _plan(request: Asked, sides: Sides, mixer: Mixer, builder: Builder) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from envs.errors import InterruptedRunError, UsageError
 
 from ..again import resume_command
 from ..files import only_one
+from ..interrupts import interruptible
 from ..judge import classify_train, control_verdict, train_result
 from ..launch import Recipe, Task, launcher_on
 from ..model import OutcomeName
@@ -68,11 +69,9 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         runs = request.repeat + (request.control and request.threads != 1) + (request.cache != "cold")
         return show_plan(request.definition, request.settings, num_runs=runs, as_json=args.json, stdout=stdout)
     going_on = take_up(request.directory, command="train", argv=without_out(args.argv), identity=identity)
-    with only_one(request.directory):
-        try:
-            answer = _answered(request, launcher, going_on=going_on, stderr=stderr)
-        except KeyboardInterrupt:
-            raise _interrupted(request.directory) from None
+    print(f"run directory: {request.directory}", file=stderr, flush=True)
+    with interruptible(partial(_interrupted, request.directory)), only_one(request.directory):
+        answer = _answered(request, launcher, going_on=going_on, stderr=stderr)
     text = json.dumps(as_json(answer), indent=1)
     keep_answer(request.directory, text=text, report=render(answer))
     print(text if args.json else render(answer), file=stdout)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from bisect.journal import read
 
 import pytest
@@ -49,8 +50,11 @@ def test_the_command_itself_goes_on_after_kills_and_after_ctrl_c(tmp_path):
             child = subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             wait_until(lambda before=before: observations() > before, child)
             child.send_signal(stop)
+            time.sleep(0.05)
+            child.send_signal(stop)  # `uv run` sends on what its child got already
             _, errors = child.communicate(timeout=60)
             assert child.returncode == (130 if stop is signal.SIGINT else -signal.SIGKILL)
+        assert f"run directory: {tmp_path / 'out'}\n" in errors
         assert f" resume {tmp_path / 'out'}\n" in errors
         resume = [sys.executable, "-m", "bisect", "resume", str(tmp_path / "out"), "--json"]
         done = subprocess.run(resume, cwd=tmp_path, env=elsewhere(), capture_output=True, text=True, check=False)
