@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,23 @@ if TYPE_CHECKING:
     from envs.settings import Settings
     from envs.spec import Definition
 
+EDITED = OutcomeName.INCONSISTENT_ENV.value
 WHOLE_MACHINE = {"disk_full", "no_gpu", "harness_error(engine)", "harness_error(engine_gone)"}
 """Refusals that are not the candidate's: no other candidate would fare better."""
 NEIGHBOURS_ASKED = 4
 FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "python", "glibc", "gpus")
+
+
+class EditedError(CannotRunError):
+    """An environment that somebody changed after it was built: what runs in it is no evidence about the build."""
+
+    def __init__(self, built: Built, line: str, store: Path) -> None:
+        prune = f"python -m envs prune {built.digest[:12]} --store {shlex.quote(str(store))}"
+        super().__init__(
+            f"{built.name} was changed after it was built, and what runs in it is no evidence: {line}",
+            hint=f"remove it with `{prune}`, then give the same command again: it is built anew",
+            outcome=EDITED,
+        )
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,11 +85,12 @@ class Builder:
         """Make the candidate's environment and ask it what it is."""
         try:
             built = self.built(candidate)
+            if line := edited.of(built):
+                built = self._built_again(candidate, built, line)
         except (CannotBuildError, CannotRunError) as error:
-            if error.outcome in WHOLE_MACHINE:
+            if error.outcome in WHOLE_MACHINE or isinstance(error, EditedError):
                 raise
             return self._refused(candidate, error)
-        edited.warn(built, self.say)
         self._keep_evidence(candidate, built)
         found = built.fingerprint
         facts = {name: getattr(found, name) for name in FACTS}
@@ -88,6 +103,14 @@ class Builder:
             reason=f"torch cannot be imported: {found.torch_error}" if broken else "",
             facts=facts,
         )
+
+    def edited(self, candidate: str) -> str:
+        """What runs changed in the candidate's environment, which was as it was built before them; '' for nothing."""
+        kept = self.directory / "environments" / f"{candidate}.json"
+        if not kept.exists():
+            return ""
+        path = Store(self.settings.store).directory(json.loads(kept.read_text(encoding="utf-8"))["digest"])
+        return edited.told(path) if (path / "venv").exists() else ""
 
     def resolved(self, candidate: str) -> BuildFacts:
         """Lock the candidate without building it, for nodes that build what they run: what it is, nobody knows yet."""
@@ -111,6 +134,14 @@ class Builder:
             self._took_s[candidate] = built.seconds
             self._keep_evidence(candidate, built)
         return built
+
+    def _built_again(self, candidate: str, built: Built, line: str) -> Built:
+        """What this search built and its runs changed is made anew; what was there before is somebody's own."""
+        store = Store(self.settings.store)
+        if built.digest not in self._made.values() or not store.remove(built.digest):
+            raise EditedError(built, line, store.root)
+        self.say(f"building {candidate} anew, for it was changed after it was built: {line}")
+        return self.built(candidate)
 
     def _build_in_what_is_free(self, definition: Definition) -> Built:
         """Build; a disk too full for it loses this search's own environments first."""

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from envs.errors import CannotBuildError
 
+from .builds import EDITED
 from .judge import Judgement, Question, control_verdict, judge, train_result
 from .launch import JobLostError, Recipe, Stop, Task
 from .model import Conclusion, Observation, OutcomeName
 from .pace import log_ratio, pace_of
 from .pool import Pool
-from .probe import RunRecord, RunRequest, load_record
+from .probe import RunKind, RunRecord, RunRequest, load_record
 from .state import BuildFacts, Finding
 
 if TYPE_CHECKING:
@@ -158,6 +159,9 @@ class ProbeRunner:
             return self._pair(candidate, run, mine=records[run], other=records[f"{run}-baseline"])
         (record,) = records.values()
         judged = judge(record, self.question, control=self._control_verdict(), stop=stop.event)
+        if self.question.kind is RunKind.COMMAND and (line := self.builder.edited(candidate)):
+            reason = f"the command changed its environment: {line}"
+            judged = Judgement(conclusion=Conclusion.ABORT, outcome=EDITED, reason=reason)
         _drop_caches(record.directory)
         return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 

@@ -1,7 +1,8 @@
 """Whether a finished environment was changed since it was built: what `verify` finds, for about the price of a listing.
 
-Only files modified after the environment was finished are read; one replaced by a file with an older time is found by
-`verify` alone.
+What its wheels bring about by themselves is no change, and neither is what runs may leave behind: bytecode, compile
+caches and data of nobody. Only files modified after the environment was finished are read; one replaced by a file
+with an older time is found by `verify` alone.
 """
 
 from __future__ import annotations
@@ -10,19 +11,29 @@ import shlex
 from typing import TYPE_CHECKING
 
 from . import build, expected, verify
+from .findings import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from .findings import Finding
+
 _SHOWN = 2
+_CHANGES = frozenset({Kind.CHANGED, Kind.MISSING, Kind.UNEXPECTED})
+_CODE = (".py", ".so", ".pth")
 
 
 def warn(built: build.Built, say: Callable[[str], None]) -> None:
     """Say in one line what is not as it was built; silent for an image as it is and for what was just built."""
-    line = told(built.path) if built.cached and (built.path / "venv").exists() else ""
+    line = of(built)
     if line:
         say(f"warning: {built.name} was changed after it was built: {line}")
+
+
+def of(built: build.Built) -> str:
+    """What was changed in an environment that was there already, or ''; an image as it is holds nothing to compare."""
+    return told(built.path) if built.cached and (built.path / "venv").exists() else ""
 
 
 def told(directory: Path) -> str:
@@ -34,9 +45,15 @@ def told(directory: Path) -> str:
         left=expected.read(directory),
         since_ns=(directory / "environment.json").stat().st_mtime_ns,
     )
-    faults = [f"{item.kind} {item.path}" for item in found.findings if item.fault]
+    faults = [f"{item.kind} {item.path}" for item in found.findings if item.fault and _is_change(item)]
     if not faults:
         return ""
     more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     where = shlex.quote(str(directory / "venv"))
     return f"{', '.join(faults[:_SHOWN])}{more}; see `python -m envs verify {where}`"
+
+
+def _is_change(item: Finding) -> bool:
+    if item.kind is Kind.UNOWNED:
+        return item.path.startswith("lib") and item.path.endswith(_CODE) and "cache" not in item.path.lower()
+    return item.kind in _CHANGES and not item.path.endswith(".pyc")

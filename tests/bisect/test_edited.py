@@ -28,8 +28,12 @@ def bisect(tmp_path):
 
 def test_a_changed_environment_is_told_in_one_line(tmp_path, bisect):
     """The answer would be about somebody's edit and stand there as the answer about the build."""
-    built, untouched = bisect(1, "hazards"), bisect(2, "hazards")
+    built = bisect(1, "hazards")
     (module,) = (tmp_path / "store" / "environments").glob("*/venv/lib/python3*/site-packages/torch/version.py")
+    for harmless in ("__pycache__/gone.cpython-311.pyc", "kernel_cache/k.so", "tuned.json"):
+        (module.parent / harmless).parent.mkdir(exist_ok=True)
+        (module.parent / harmless).write_text("left by a run")
+    untouched = bisect(2, "hazards")
     module.write_text(module.read_text() + "answer = 42\n")
 
     edited, trained = bisect(3, "hazards"), bisect(4, "train", "--no-control")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,6 +159,30 @@ def test_the_ends_that_a_search_builds_for_its_plan_count_for_what_it_keeps(side
     assert [entry["seconds"] > 0 for entry in built] == [True] * len(built)
     assert "3 differences, about 6 environments" in done.stderr
     assert len(built) > 3
+
+
+def test_a_command_that_changes_its_environment_is_no_evidence_here_or_later(sides, index):
+    """`pip install` in a test script would poison the store: the guilty package is innocent in every later search."""
+    for name, version in (("good", "1.0"), ("bad", "2.0")):
+        (sides / f"{name}.txt").write_text(f"torch==2.11.0+cu130\np3=={version}\n")
+    poison = "import p3, pathlib, sys; pathlib.Path(p3.__file__).write_text('__version__ = \"1.0\"'); sys.exit(0)"
+    clean = "import p3, sys; sys.exit(p3.__version__ == '2.0')"
+
+    first = run(argv(sides, index, "--out", str(sides / "first"), program=poison))
+    again = run(argv(sides, index, "--out", str(sides / "first"), program=poison))
+    later = run(argv(sides, index, "--out", str(sides / "later"), program=clean))
+    mending = re.search(r"`python (-m envs prune .*?)`", later.stderr)[1].split()
+    mended = run([sys.executable, *mending])
+    found = run(argv(sides, index, "--out", str(sides / "later"), program=clean))
+
+    changed = r"changed its environment: changed lib/python3\S+/p3/__init__.py"
+    for done, number in ((first, "0001"), (again, "0002")):
+        assert done.returncode == 6
+        assert re.search(rf"{changed}.*run-{number}", done.stderr), done.stderr
+    assert "anew, for it was changed" in again.stderr
+    assert (later.returncode, mended.returncode) == (6, 0), later.stderr + mended.stderr
+    assert "was changed after it was built" in later.stderr
+    assert (found.returncode, found.stdout[:10]) == (0, "guilty: p3"), found.stderr
 
 
 def test_innocent_packages_are_said_to_be_innocent(sides, index):
