@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from envs.errors import CannotBuildError, CannotRunError
 
+from .again import resume_command
 from .model import Conclusion, Observation, Probe, Problem, Step, Wait
 from .state import BuildFacts, Finding, State, run_name
 
@@ -174,7 +175,7 @@ class Search:
         if seen.conclusion is Conclusion.ABORT:
             raise CannotRunError(
                 f"the search stops: {finding.reason or seen.outcome} ({seen.candidate}, {seen.run})",
-                hint="the journal is intact: mend the cause, then give the same command again",
+                hint=f"the journal is intact: mend the cause, then {resume_command(self.journal.path.parent)}",
                 outcome=seen.outcome,
             )
         return state

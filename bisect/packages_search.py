@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from envs.errors import CannotBuildError, CannotRunError
 
 from . import packages_speed_step
+from .again import resume_command
 from .driver import MAX_RETRIES
 from .model import Conclusion
 from .packages import ProbeSet, SetObservation, SetProblem, next_set
@@ -189,7 +190,7 @@ class SetSearch:
         if conclusion is Conclusion.ABORT:
             raise CannotRunError(
                 f"the search stops: {finding.reason or seen.outcome} ({name}, {seen.run})",
-                hint="the journal is intact: mend the cause, then give the same command again",
+                hint=f"the journal is intact: mend the cause, then {resume_command(self.journal.path.parent)}",
                 outcome=seen.outcome,
             )
         return None if conclusion is Conclusion.RETRY else noted

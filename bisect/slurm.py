@@ -176,7 +176,7 @@ class SlurmLauncher(Launcher):
         if jobs is None:
             raise CannotRunError(
                 f"squeue does not answer, so nobody knows whether {directory.name} was submitted",
-                hint="the journal is intact: give the same command again when Slurm answers",
+                hint=f"nothing is lost: when Slurm answers give the same command again with --out {self.folder.parent}",
             )
         found = [job.id for job in jobs if job.name == self._job_name(directory)]
         if found:
@@ -191,7 +191,7 @@ class SlurmLauncher(Launcher):
         except Timeout as error:
             raise CannotRunError(
                 f"an sbatch has held {self.folder / '.submitting'} for {SUBMIT_LIMIT_S:.0f} s",
-                hint="the journal is intact: give the same command again when Slurm answers",
+                hint=f"nothing is lost: when Slurm answers give the same command again with --out {self.folder.parent}",
             ) from error
 
     def _write_job(self, directory: Path, job: str) -> None:

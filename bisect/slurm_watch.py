@@ -68,7 +68,8 @@ class Watch:
             raise CannotRunError(
                 f"job {job.id} ({self.run}) waits in the queue since {(now - since) / 60:.0f} min, and no other job of "
                 f"this search starts either: {job.reason}",
-                hint=f"{hint_for(job.reason)}; jobs stay in the queue and the same command goes on (pending_min)",
+                hint=f"{hint_for(job.reason)}; jobs stay in the queue; the same command with the same --out goes on "
+                "(pending_min)",
             )
 
     def _lost(self) -> JobLostError:

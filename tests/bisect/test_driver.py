@@ -150,8 +150,9 @@ def test_an_abort_ends_the_search_with_the_journal_intact(tmp_path):
             seen = dataclasses.replace(found.observation, conclusion=Conclusion.ABORT, outcome="no_gpu")
             return dataclasses.replace(found, observation=seen, reason="no GPU any more")
 
-    with pytest.raises(CannotRunError, match="no GPU any more"):
+    with pytest.raises(CannotRunError, match="no GPU any more") as caught:
         search(tmp_path / "j", Lost())
+    assert caught.value.hint.endswith(f" resume {tmp_path}")
 
     step, state = search(tmp_path / "j", FakeRunner())
     assert step.first_bad == "e"

@@ -158,7 +158,7 @@ def test_a_run_lost_to_the_infrastructure_is_made_again_and_not_for_ever(tmp_pat
     assert all(run.conclusion is not Conclusion.RETRY for run in observations_of(entries))
 
 
-def test_an_abort_ends_the_search_and_keeps_the_journal(searching):
+def test_an_abort_ends_the_search_and_keeps_the_journal(searching, tmp_path):
     """A driver that died would be reported as a guilty package."""
     search, _ = searching([item("a"), item("b")], lambda *_: Conclusion.ABORT)
 
@@ -166,6 +166,7 @@ def test_an_abort_ends_the_search_and_keeps_the_journal(searching):
         search.run()
 
     assert "journal is intact" in caught.value.hint
+    assert caught.value.hint.endswith(f" resume {tmp_path}")
 
 
 def test_a_mix_has_one_name_for_ever():
