@@ -1,9 +1,10 @@
-"""What makes a search another one than the next: the options that must not change while it goes on."""
+"""What makes a search another one than the next: the options and the definition that must not change meanwhile."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
     from pathlib import Path
+
+    from envs.spec import Definition
 
 TUNABLE = frozenset(
     {"argv", "confidence", "max_runs", "json", "out", "dry_run", "keep", "workers", "torch_repo", "offline", "store"}
@@ -55,6 +58,25 @@ class Identity:
                 f"{path} is of another search: {', '.join(differing)} differ",
                 hint="give another --out, or the same options",
             )
+
+
+def digests_of(definition: Definition) -> dict[str, str]:
+    """Of each key of a definition that says something, a digest: a journal may hold no value that is a secret."""
+    said = {key: value for key, value in asdict(definition).items() if value and key not in ("name", "summary")}
+    return {key: hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16] for key, value in sorted(said.items())}
+
+
+def refuse_edited(header: Mapping[str, Any], definition: Definition, path: Path) -> None:
+    """UsageError where the definition is not what it was when the journal at `path` began; older ones do not say."""
+    known, now = header.get("definition"), digests_of(definition)
+    if known is None or known == now:
+        return
+    differing = sorted(key for key in known.keys() | now.keys() if known.get(key) != now.get(key))
+    raise UsageError(
+        f"the definition {definition.name} is not what it was when the search in {path.parent} began: "
+        f"{', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
+        hint="put it back, or start another search with another --out",
+    )
 
 
 def _plain(value: object) -> object:

@@ -100,7 +100,8 @@ def header_fault(header: Entry) -> str:
     command = header.get("command")
     if command == MATRIX:
         return ""
-    return fault(header, {**COMMAND, "command": one_of((*ORDERED, PACKAGES)), "identity": OBJECT})
+    command_of_a_search = {**COMMAND, "command": one_of((*ORDERED, PACKAGES))}
+    return fault(header, {**command_of_a_search, "identity": OBJECT, "definition": may_lack(OBJECT)})
 
 
 def first_fault(header: Entry, entries: Sequence[Entry]) -> tuple[int, str] | None:

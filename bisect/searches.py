@@ -17,6 +17,7 @@ from .commands.search_options import Asked, default_run_directory, without_out
 from .driver import Event, Search
 from .executor import ProbeRunner, import_is_the_question
 from .files import make_run_directory, only_one
+from .identity import digests_of, refuse_edited
 from .interrupts import interruptible, stopped_search
 from .journal import FILE_NAME, Journal
 from .launch import Launcher, Progress, launcher_on
@@ -53,6 +54,7 @@ class Request:
         asked: the checked options.
         settings: where environments come from and go.
         find_range: lists the index and picks the range; called once, when the search starts.
+        base: the definition that builds are exchanged in.
         define: the environment of a candidate, given its entry in the plan.
         directory: the run directory.
         argv: the command line, without `python -m bisect`.
@@ -64,6 +66,7 @@ class Request:
     asked: Asked
     settings: Settings
     find_range: Callable[[], Range]
+    base: Definition
     define: Callable[[Mapping[str, Any]], Definition]
     directory: Path
     argv: tuple[str, ...]
@@ -98,10 +101,11 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
     if path.exists():
         journal = Journal.open(path)
         identity.refuse_another(journal.contents.header, request.kind, path)
+        refuse_edited(journal.contents.header, request.base, path)
     else:
         argv = without_out(request.argv)
         header = {"command": request.kind, "argv": argv, "identity": identity.options, "cwd": str(Path.cwd())}
-        journal = Journal.create(path, header)
+        journal = Journal.create(path, {**header, "definition": digests_of(request.base)})
     if journal.contents.plan(request.directory) is None:
         plan = new_plan(request)
         print("\n".join(plan["lines"]), file=stderr, flush=True)

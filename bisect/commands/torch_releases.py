@@ -60,6 +60,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         asked=question,
         settings=here,
         find_range=find_range,
+        base=base,
         define=define,
         directory=directory_of(args, KIND),
         argv=args.argv,

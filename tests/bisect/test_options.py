@@ -5,10 +5,13 @@ import importlib
 import json
 from bisect.cli import COMMANDS, split_rest
 from bisect.commands.search_options import asked
+from bisect.identity import digests_of
+from dataclasses import replace
 
 import pytest
 
 from envs.errors import UsageError
+from envs.spec import load
 
 from .fake_python import GOLDEN
 
@@ -86,3 +89,13 @@ def test_a_workaround_reaches_the_hazards_that_are_probed_under_it(command):
     assert plain.request.arguments == ("--only", "fx_flag_trace")
     assert under.request.arguments == ("--only", "fx_flag_trace", "--workaround", "thread-local-flag")
     assert under.question.words == "hazard fx_flag_trace under thread-local-flag"
+
+
+def test_what_a_definition_says_is_kept_without_its_values():
+    """A journal is pasted into issues; a token in a variable, or in an index's URL, must not be in it."""
+    said = replace(load("cu130"), environment=(("HF_TOKEN", "hunter2"),))
+
+    assert "hunter2" not in json.dumps(digests_of(said))
+    assert digests_of(said).keys() - digests_of(load("cu130")).keys() == {"environment"}
+    assert digests_of(replace(said, summary="other words")) == digests_of(said)
+    assert digests_of(replace(said, environment=(("HF_TOKEN", "hunter3"),))) != digests_of(said)

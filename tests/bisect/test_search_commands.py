@@ -284,3 +284,23 @@ def test_a_restored_journal_goes_on_from_another_directory_and_meets_no_old_run(
     runs = [json.loads(line)["run"] for line in journal.read_text().splitlines() if '"started"' in line]
     assert runs
     assert not before & set(runs)
+
+
+def test_a_search_whose_definition_was_edited_does_not_go_on(tmp_path, bare):
+    """Half of the runs would have been made with the variable and half without: two questions, one verdict."""
+    with served(tmp_path / "index", [stub(0), stub(1), stub(2, "answer = 1")]) as url:
+        first = nightlies(url, bare, "--max-runs", "5")
+        before = (tmp_path / "out" / "journal.jsonl").read_text()
+        bare.write_text(bare.read_text() + 'environment = {TORCH_X = "hunter2"}\n')
+        edited = nightlies(url, bare, "--max-runs", "5")
+        resumed = bisect("resume", tmp_path / "out")
+        unchanged = (tmp_path / "out" / "journal.jsonl").read_text() == before
+        header, *entries = before.splitlines()
+        older = {key: value for key, value in json.loads(header).items() if key != "definition"}
+        (tmp_path / "out" / "journal.jsonl").write_text("\n".join([json.dumps(older), *entries, ""]))
+        from_before = nightlies(url, bare, "--max-runs", "5")
+
+    assert [done.returncode for done in (first, edited, resumed, from_before)] == [4, 2, 2, 4]
+    for text in (edited.stderr, resumed.stderr):
+        assert f"bare is not what it was when the search in {tmp_path / 'out'} began: environment differs" in text
+    assert unchanged
