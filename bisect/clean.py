@@ -46,7 +46,8 @@ def verdict_without_failure(
     missing = _missing(evidence, lines, facts, returncode=returncode)
     if missing is not None:
         return missing
-    shown = f"{facts.steps} steps reported" if facts.steps else "it came to its end"
+    count = facts.different_steps
+    shown = f"{count} step{'s' if count > 1 else ''} reported" if count else "it came to its end"
     if threads == 1:
         told = f"{shown} with 1 worker thread, and no failure; a race cannot show with one"
         return Verdict(OutcomeName.TOO_FEW_THREADS, told)
@@ -79,7 +80,7 @@ def _missing_in_log(
     if not facts.readable:
         return Verdict(OutcomeName.UNKNOWN, "the file is not text")
     if returncode is None and not facts.finished:
-        told = f"{facts.steps} steps and no failure, but neither an exit code nor a last word"
+        told = f"{facts.different_steps} steps and no failure, but neither an exit code nor a last word"
         return Verdict(OutcomeName.UNKNOWN, told)
     if facts.short_of_end is not None and not facts.finished:
         told = f"step {facts.short_of_end.done} of {facts.short_of_end.total}, and no word that training ended"

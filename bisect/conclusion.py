@@ -24,6 +24,12 @@ INSTALLING = frozenset(
 )  # fmt: skip
 """Failures that the log of an installation alone can show."""
 
+_FEW = (
+    "It does not count because a race shows only with several worker threads, and nothing says that more than one ran: "
+    "give how many (--threads N)."
+)
+_INSTALLATION = "It does not count because an installation shows nothing of training: give the log of the training."
+
 
 def conclude(classification: Classification, hunted: Outcome | None = None) -> Conclusion:
     """What a search for `hunted` (any failure of the build's own doing where None) concludes from the run.
@@ -74,7 +80,12 @@ def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
 
 
 def advise(classification: Classification, hunted: Outcome | None = None) -> str:
-    """What to do about the root cause, and about the hunted failure as well where that one stands behind it."""
+    """What to do about the root cause, and about the hunted failure as well where that one stands behind it.
+
+    Of a clean run that is no vote: why it is none, and what would make it one.
+    """
+    if classification.outcome.name is OutcomeName.OK and conclude(classification, hunted) is Conclusion.SKIP:
+        return _INSTALLATION if classification.conclusion is Conclusion.SKIP else _FEW
     if hunted is None or classification.outcome.matches(hunted) or not _was_seen(classification, hunted):
         return classification.advice
     return f"{classification.advice} And for the {hunted} behind it: {ADVICE[hunted.name]}"

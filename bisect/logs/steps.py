@@ -25,7 +25,7 @@ MAX_DIGITS = 18
 TROUBLE = re.compile(r"error|exception|fail|warn|traceback|timeout|killed", re.IGNORECASE)
 _STEP = re.compile(
     r"\b(?:global_)?(?P<unit>step|iter(?:ation)?|batch|it)(?P<plural>(?:es|s)?)\b['\"]?\s*[:=#]?\s*(?P<done>\d+)(?:\s*(?:/|of)\s*(?P<total>\d+))?"
-    r"|\b(?P<bar_done>\d+)/(?P<bar_total>\d+) \[\d+:\d\d|['\"]loss['\"]\s*:\s*[\d.]+",
+    r"|\b(?P<bar_done>\d+)/(?P<bar_total>\d+) \[\d+:\d\d|['\"](?P<loss>loss)['\"]\s*:\s*['\"]?[\d.]+",
     re.IGNORECASE,
 )
 _WITH_LOSS = r"(?=.{0,80}\bloss\b\W{1,3}\d)"
@@ -40,6 +40,8 @@ _SETTING_BEFORE = re.compile(
     r"|number of|num)[ _-]?\Z",
     re.IGNORECASE,
 )
+_SUMMARY = re.compile(r"['\"]?train_runtime\b|\bTrainOutput\(")
+"""What a trainer says of all steps together when it is done."""
 _LOSS = re.compile(r"loss|tok(?:en)?s?/s", re.IGNORECASE)
 _NO_TRAINING_BAR = re.compile(
     r"\b(?:(?:down|up)?load|fetch|tokeni[sz]|map|filter|extract|prepar|convert|install|resolv|build|captur|generat|pack|pars|read|cach|shard"
@@ -81,12 +83,13 @@ class Step:
 
 def step_in(text: str) -> Step | None:
     """The report of a step in a line; None for a line of trouble, and for what only looks like a step."""
-    if TROUBLE.search(text):
+    if TROUBLE.search(text) or _SUMMARY.search(text):
         return None
     match = next((match for match in _STEP.finditer(text) if not _is_none(text, match)), None)
     if match is not None:
         done, total = (match["bar_done"], match["bar_total"]) if match["bar_done"] else (match["done"], match["total"])
-        return Step(unit=(match["unit"] or "").lower(), done=done or "", total=total or "", text=text)
+        unit = match["unit"] or match["loss"] or "bar"
+        return Step(unit=unit.lower(), done=done or "", total=total or "", text=text)
     counts = (pattern.search(text) for pattern in _COUNTS) if "loss" in text.lower() else ()
     counted = next((count for count in counts if count is not None), None)
     return counted and Step(unit="count", done=counted["done"], total=counted["total"], text=text)
