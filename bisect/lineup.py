@@ -159,6 +159,16 @@ def kinds(equal: Sequence[Sequence[str]]) -> dict[str, int]:
     return kind
 
 
+def scattered(problem: Problem) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """Of each kind of code whose members do not all lie side by side: the stretches of those that do."""
+    kind = kinds(problem.equal)
+    stretches: dict[int, list[tuple[str, ...]]] = {}
+    for group in lineup(problem, ()).groups:
+        if group[0] in kind:
+            stretches.setdefault(kind[group[0]], []).append(group)
+    return tuple(tuple(found) for found in stretches.values() if len(found) > 1)
+
+
 def _are_equal(before: str, after: str, kind: Mapping[str, int]) -> bool:
     return after in kind and kind.get(before) == kind[after]
 

@@ -14,12 +14,14 @@ from envs.errors import UsageError
 
 from .. import throughput
 from ..engine import next_step
+from ..lineup import scattered
 from ..model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
 from ..probability import percent
 from ..problem_file import EXAMPLE, num_workers, parse
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from ..model import Step
 
@@ -35,14 +37,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:  # noqa: ARG001  (one shape for all commands)
+def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:
     """Print the next step; 3 when an endpoint contradicts the claim, 4 when the search ended unsettled."""
     question = parse(_read(args.problem))
+    for stretches in scattered(question.problem):
+        print(f"note: {_apart(stretches)}", file=stderr)
     workers = question.workers if args.workers is None else num_workers(args.workers, "--workers")
     decide = throughput.next_step if any(seen.value is not None for seen in question.observations) else next_step
     step = decide(question.problem, question.observations, workers=workers, pending=question.pending)
     print(json.dumps(as_json(step), indent=2) if args.json else as_text(step), file=stdout)
     return exit_code(step)
+
+
+def _apart(stretches: Sequence[Sequence[str]]) -> str:
+    names = " and ".join(", ".join(group) for group in stretches)
+    return (
+        f"{names} are equal and do not lie side by side: only neighbours are taken for one candidate, so they count "
+        f"as {len(stretches)}"
+    )
 
 
 def _read(name: str) -> str:

@@ -246,3 +246,26 @@ def test_an_endpoint_that_was_skipped_is_named_in_the_reason(capsys, tmp_path):
     _, output = _run(data, capsys, tmp_path)
 
     assert "d5 was skipped 2 times so far" in output.out
+
+
+def test_groups_that_share_a_candidate_are_one_group(capsys, tmp_path):
+    """A change would be reported between d2 and d3, which were declared the same code."""
+    answers = [["d2", "good"]] * 8 + [["d5", "bad"]] * 8
+    data = {**DATA, "equal": [["d3", "d4"], ["d2", "d3"]], "observations": DATA["observations"] + answers}
+    code, output = _run(data, capsys, tmp_path)
+
+    assert code == 0
+    assert output.out.startswith("found: last good d4, first bad d5")
+    assert output.err == ""
+
+
+def test_equal_candidates_that_do_not_lie_side_by_side_are_told(capsys, tmp_path):
+    """They were run and blamed one by one, and nobody was told that the group meant nothing."""
+    code, output = _run({**DATA, "equal": [["d2", "d4"], ["d4", "d5"]]}, capsys, tmp_path, "--json")
+
+    assert code == 0
+    assert json.loads(output.out)["step"] == "probe"
+    assert output.err == (
+        "note: d2 and d4, d5 are equal and do not lie side by side: only neighbours are taken for one candidate, so "
+        "they count as 2\n"
+    )
