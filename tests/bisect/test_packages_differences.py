@@ -3,9 +3,13 @@
 from bisect.freeze import parse
 from bisect.packages_differences import Facts, ItemKind, families, items, needs, warnings
 
+from envs.index import Target
+
+HERE = Target(python="3.11", architecture="x86_64", glibc="2.36")
+
 
 def facts(text, **more):
-    return Facts(packages={pin.name: pin.version for pin in parse(text).pins}, **more)
+    return Facts(packages={pin.name: pin.version for pin in parse(text, target=HERE).pins}, **more)
 
 
 CLEAN = facts("torch==2.10.0+cu130\ntriton==3.6.0\nnumpy==2.3.5")
