@@ -46,6 +46,17 @@ class Contents:
             raise UsageError(f"the journal in {directory} has lost the plan of its search", hint=_DAMAGED)
         return plans[-1] if plans else None
 
+    @property
+    def refusal(self) -> str:
+        """Why an end of the search could not be built, where it was not built since; '' for no such end."""
+        standing = ""
+        for entry in self.entries:
+            if entry["event"] == "refused":
+                standing = f"the endpoint {entry['candidate']} cannot be built: {entry['reason']}"
+            elif entry["event"] == "built" and standing.startswith(f"the endpoint {entry['candidate']} "):
+                standing = ""
+        return standing
+
 
 def read(path: Path) -> Contents:
     """Read a journal; a torn last line is ignored, anything else that is wrong is an error naming the line."""

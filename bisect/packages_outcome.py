@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
+from .again import resume_command
 from .journal import FILE_NAME, read_search
 from .model import Conclusion
-from .packages import FoundSet, Innocent, SetExhausted
+from .packages import FoundSet, Innocent, ProbeSet, SetExhausted
 from .packages_report import SetReport
 from .packages_search import decision, items_of, mix_name, observations_of, problem_of
 
@@ -30,7 +31,10 @@ def report_of(directory: Path) -> SetReport:
     contents = read_search(directory)
     plan = contents.plan(directory)
     if plan is None:
-        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
+        raise UsageError(
+            f"the search in {directory} was stopped before it had a plan",
+            hint=f"go on with: {resume_command(directory)}",
+        )
     identity = contents.header["identity"]
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
     problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
@@ -51,6 +55,8 @@ def report_of(directory: Path) -> SetReport:
         proof=_proof(contents),
         reproduce=_reproduce(contents, directory, step),
         journal=str(directory / FILE_NAME),
+        refusal=contents.refusal,
+        go_on=resume_command(directory) if isinstance(step, ProbeSet) else "",
     )
 
 

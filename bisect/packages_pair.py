@@ -53,7 +53,12 @@ class Sides:
         """What is not part of the search, and what is wrong with the bad side by its list alone."""
         hidden = (f"not part of the search, held equal for want of a wheel: {each}" for each in self.hidden)
         files = (f"not part of the search, for no list of packages brings it back: {each}" for each in self.unlisted)
-        return (*hidden, *files, *warnings(self.good.facts, self.bad.facts))
+        lacks = (
+            f"{side.name} is incomplete, it lacks what its torch requires: {', '.join(side.lacks)}"
+            for side in self.both
+            if side.lacks
+        )
+        return (*lacks, *hidden, *files, *warnings(self.good.facts, self.bad.facts))
 
 
 def level(good: Side, bad: Side) -> Sides:

@@ -51,6 +51,8 @@ class SetReport:
         proof: log lines of a bad run.
         reproduce: commands that repeat the search and the answer.
         journal: path of the journal.
+        refusal: of an unfinished search, why one of its ends could not be built.
+        go_on: of an unfinished search, the command that goes on with it.
     """
 
     hunted: str
@@ -67,6 +69,8 @@ class SetReport:
     proof: tuple[str, ...]
     reproduce: tuple[str, ...]
     journal: str
+    refusal: str = ""
+    go_on: str = ""
 
     @property
     def runs(self) -> int:
@@ -131,7 +135,10 @@ def sentence(report: SetReport) -> str:
         case SetExhausted():
             return f"inconclusive ({report.hunted}; {effort}): {step.reason}; suspects: {_some(step.suspects)}"
         case ProbeSet():
-            return f"unfinished ({report.hunted}; {effort} so far); suspects: {_some(step.suspects)}"
+            why, rest = f": {report.refusal}", ""
+            if not report.refusal:
+                why, rest = "", f"; suspects: {_some(step.suspects)}"
+            return f"unfinished{why} ({report.hunted}; {effort} so far){rest}"
         case _:
             assert_never(step)
 
@@ -209,7 +216,7 @@ def installed_or_imported(report: SetReport) -> str:
 
 def render(report: SetReport) -> str:
     """The report for a terminal."""
-    parts = [sentence(report)]
+    parts = [sentence(report), *([f"  go on with: {report.go_on}"] if report.go_on else [])]
     parts += _section("guilty", [f"{item}\n      {item.why}" for item in report.members])
     parts += _section("how much", list(getattr(report.step, "notes", ())))
     parts += _section("installed or imported", [text] if (text := installed_or_imported(report)) else [])
@@ -233,6 +240,7 @@ def markdown(report: SetReport) -> str:
         ("Seen on the bad side's list", list(report.warnings)),
         ("Cannot be reproduced here", [f"{name}: {reason}" for name, reason in report.unreproducible]),
         ("Evidence", list(report.proof)),
+        ("Go on with", [report.go_on] if report.go_on else []),
         ("Reproduce with", list(report.reproduce)),
     ):
         if lines:

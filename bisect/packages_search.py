@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 GOOD, BAD = "good", "bad"
 
 
+def _hint(build: BuildFacts) -> str:
+    """What to do about an end that cannot be built; lists written by hand are the usual reason for a lacking module."""
+    lacking = "No module named" in build.reason
+    return build.hint or ("a list is incomplete: give a whole `pip freeze`, or add what is missing" if lacking else "")
+
+
 class MixRunner(Protocol):
     """The effects of a search: `executor.ProbeRunner`, or a fake.
 
@@ -144,12 +150,13 @@ class SetSearch:
         self.mixes[name] = mix
         if name not in self._builds:
             self._builds[name] = self.runner.build(name)
-            self.journal.append("built", **asdict(self._builds[name]))
+            refused = bool(self._builds[name].outcome) and name in (GOOD, BAD)
+            self.journal.append("refused" if refused else "built", **asdict(self._builds[name]))
         build = self._builds[name]
         if build.outcome:
             if name in (GOOD, BAD):
                 raise CannotBuildError(
-                    f"the {name} environment cannot be built: {build.reason}", hint=build.hint, outcome=build.outcome
+                    f"the {name} environment cannot be built: {build.reason}", hint=_hint(build), outcome=build.outcome
                 )
             return self._noted(
                 mix, name, run="", conclusion=Conclusion.SKIP, outcome=build.outcome, reason=build.reason

@@ -48,6 +48,7 @@ class Side:
         distributions: every distribution with its wheels, by name.
         unreproducible: what its list holds and nobody can install here.
         unlisted: what lies in its directory and no list of packages brings back, in words.
+        lacks: what its torch requires and its list does not name.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Side:
     distributions: Mapping[str, lock.Distribution]
     unreproducible: tuple[Unreproducible, ...] = ()
     unlisted: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
 
 class NotBuiltError(UsageError):
@@ -121,7 +123,10 @@ def _from_file(path: Path, settings: Settings, base: Definition, say: Callable[[
     for note in listed.notes:
         say(note)
     side = _exact(path.stem, listed.packages, settings, base)
-    return replace(side, name=str(path), unreproducible=(*listed.unreproducible, *side.unreproducible))
+    elsewhere = {canonicalize_name(item.name) for item in listed.unreproducible}
+    lacks = [name for name in exact.lacking(side.definition, listed.packages, settings) if name not in elsewhere]
+    whole = (*listed.unreproducible, *side.unreproducible)
+    return replace(side, name=str(path), unreproducible=whole, lacks=tuple(lacks))
 
 
 def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:

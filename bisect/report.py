@@ -90,6 +90,8 @@ class Report:
         certain: whether the probe was taken at its word, one run settling a build: then `step.confidence` is 1, and
             holds as long as that does.
         line: the line-up that the step was decided on.
+        refusal: of an unfinished search, why one of its ends could not be built.
+        go_on: of an unfinished search, the command that goes on with it.
     """
 
     kind: str
@@ -106,6 +108,8 @@ class Report:
     dependent: tuple[NodeDependence, ...] = ()
     certain: bool = False
     line: Lineup | None = None
+    refusal: str = ""
+    go_on: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -246,7 +250,8 @@ def sentence(report: Report) -> str:
                 f"suspects: {_some(step.suspects)}"
             )
         case Probe():
-            text = f"unfinished: next is {step.candidate} ({report.hunted}; {runs} so far)"
+            told = report.refusal or f"next is {step.candidate}"
+            text = f"unfinished: {told} ({report.hunted}; {runs} so far)"
         case _:
             assert_never(step)
     return text

@@ -17,6 +17,7 @@ REASON_WIDTH = 90
 def render(report: Report) -> str:
     """The report for a terminal."""
     parts = [sentence(report), *(f"  note: {note}" for note in report.notes)]
+    parts += [f"  go on with: {report.go_on}"] if report.go_on else []
     parts += ["", _table(report)]
     parts += _section("not candidates", [f"{name}: {reason}" for name, reason in report.excluded])
     parts += _section("evidence", list(report.proof))
@@ -30,6 +31,7 @@ def markdown(report: Report) -> str:
     """The report to paste into an issue: verdict first, counts, evidence, then how to reproduce it."""
     parts = [f"**{sentence(report)}**", ""]
     parts += [f"> {note}" for note in report.notes]
+    parts += [f"> go on with: `{report.go_on}`"] if report.go_on else []
     parts += [_table(report, form="github")]
     for title, lines in (
         ("Evidence", list(report.proof)),

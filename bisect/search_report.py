@@ -21,7 +21,7 @@ from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read_search
 from .lineup import lineup
-from .model import Observation, Problem, Wait
+from .model import Observation, Probe, Problem, Wait
 from .nodes import dependent
 from .record_file import record_in
 from .report import Report, proof_of, rows_of
@@ -43,7 +43,10 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
     contents = read_search(directory)
     plan = contents.plan(directory)
     if plan is None:
-        raise UsageError(f"the search in {directory} was stopped before it had a plan", hint="start it again")
+        raise UsageError(
+            f"the search in {directory} was stopped before it had a plan",
+            hint=f"go on with: {resume_command(directory)}",
+        )
     state = State.replay(contents.entries)
     asked, engine = _asked(contents, directory), engine_of(plan)
     problem = state.problem(problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"]))
@@ -64,6 +67,8 @@ def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = ""
         faulty=state.faulty_nodes,
         dependent=dependent(state.evidence),
         certain=plan["certain"],
+        refusal=contents.refusal,
+        go_on=resume_command(directory) if isinstance(step, Probe) else "",
         line=engine.line(problem, state.evidence),
     )
     before, after = report.in_time_order

@@ -99,6 +99,24 @@ def exact_lock(definition: Definition, packages: Mapping[str, str], settings: Se
     return Exact(lock=whole, left_out=tuple(left_out))
 
 
+def lacking(definition: Definition, packages: Mapping[str, str], settings: Settings) -> tuple[str, ...]:
+    """What the torch of a list requires and the list does not name; nothing where no index can say."""
+    python = interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
+    torch = packages["torch"]
+    location = _torch_index(definition, settings) if _is_torchs("torch", torch) else ""
+    wanted = torch if location else Version(torch).public
+    with tempfile.TemporaryDirectory(prefix="envs-lacking-") as scratch:
+        asked, output = Path(scratch) / "wanted.txt", Path(scratch) / "found.txt"
+        asked.write_text(f"torch=={wanted}\n", encoding="utf-8")
+        arguments = ["pip", "compile", str(asked), "--output-file", str(output), "--no-header", "--no-annotate"]
+        arguments += ["--quiet", "--only-binary", ":all:", "--python", str(python.path)]
+        arguments += uv.index_arguments(settings, torch_index=location)
+        code, _ = uv.run(arguments, log=Path(scratch) / "uv.log")
+        lines = output.read_text(encoding="utf-8").splitlines() if code == 0 else []
+    required = {canonicalize_name(line.partition("==")[0].strip()) for line in lines if "==" in line}
+    return tuple(sorted(required - packages.keys()))
+
+
 def _is_torchs(name: str, version: str) -> bool:
     """Whether only PyTorch's index has this version: a nightly, or a build that is not the default one."""
     if name not in backend.TORCH_FAMILY:

@@ -185,6 +185,29 @@ def test_a_command_that_changes_its_environment_is_no_evidence_here_or_later(sid
     assert (found.returncode, found.stdout[:10]) == (0, "guilty: p3"), found.stderr
 
 
+def test_a_list_without_what_torch_requires_is_said_to_be_incomplete(sides, index):
+    """After two builds of 5 GB `No module named` said nothing of the two lines that somebody forgot to write."""
+    stubs.wheel(index.project("lib-of-torch"), "lib-of-torch", "1.0")
+    code = "import lib_of_torch\n" + stubs.TORCH.format(version="2.11.0+cu130", cuda="13.0", git="0" * 40)
+    stubs.torch(index.project("torch"), "2.11.0", requires=("lib-of-torch",), code=code)
+    (sides / "good.txt").write_text("torch==2.11.0+cu130\np3==1.0\nlib_of_torch==1.0")
+    (sides / "bad.txt").write_text("torch==2.11.0+cu130\np3==2.0")
+    out = sides / "out"
+
+    planned = run(argv(sides, index, "--dry-run"))
+    done = run(argv(sides, index, "--out", str(out)))
+    report = run([sys.executable, "-m", "bisect", "report", str(out)])
+
+    incomplete = "bad.txt is incomplete, it lacks what its torch requires: lib-of-torch"
+    assert incomplete in planned.stdout
+    assert "good.txt is incomplete" not in planned.stdout
+    assert done.returncode == 5
+    assert "No module named 'lib_of_torch'" in done.stderr
+    assert "hint: a list is incomplete" in done.stderr
+    assert report.stdout.startswith("unfinished: the endpoint bad cannot be built: torch cannot be imported")
+    assert f" resume {out}\n" in report.stdout
+
+
 def test_innocent_packages_are_said_to_be_innocent(sides, index):
     """It fails on both sides: the packages have nothing to do with it."""
     done = run(argv(sides, index, "--out", str(sides / "out"), program="raise SystemExit(1)"))

@@ -61,6 +61,9 @@ def test_an_endpoint_that_cannot_be_installed_names_the_nearest_that_resolves(tm
     assert done.returncode == 5
     assert f"the endpoint {version(0)} cannot be built" in done.stderr
     assert f"the nearest that resolves is {version(1)}" in done.stderr
+    report = bisect("report", tmp_path / "out")
+    assert report.stdout.startswith(f"unfinished: the endpoint {version(0)} cannot be built: ")
+    assert f" resume {tmp_path / 'out'}\n" in report.stdout
 
 
 def test_a_pin_that_is_gone_for_every_build_stops_at_once(tmp_path, bare):
