@@ -28,6 +28,7 @@ from .settle import Circumstances, settle
 from .signatures import Role
 from .signatures.advice import ADVICE, PRESUMED
 from .silence import silence_findings
+from .told import questioned
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +116,11 @@ def classify_for(evidence: Evidence, counts: Sequence[int | None]) -> tuple[Clas
 
 
 def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
-    findings = settle((*raw, *_silence(evidence, facts)), _circumstances(evidence, facts, raw))
+    threads = _num_threads(evidence, facts)
+    silence = _silence(evidence, facts)
+    clean = verdict_without_failure(evidence, lines, facts, threads=threads, returncode=_returncode(evidence, facts))
+    told = questioned(raw, facts, is_clean=not silence and clean.name in _HEALTHY)
+    findings = settle((*told, *silence), _circumstances(evidence, facts, told))
     ordered = root_first(findings)
     failed = bool(ordered) and ordered[0].role is not Role.REMARK
     found = _failed(ordered, evidence, facts) if failed else _clean(ordered, evidence, lines, facts)

@@ -26,7 +26,7 @@ PURE = {
         "decode", "settle", "causes", "conclusion", "endings", "imports", "result_findings", "choose", "lineup",
         "islands", "information", "freeze_lines", "packages_belief", "packages_choice", "packages_differences",
         "packages_json", "packages_report", "packages_room", "packages_speed", "packages_speed_step", "packages_step",
-        "neighbours", "silence", "speed_posterior", "clean", "moment", "premises", "speed_size", "speed_steps",
+        "neighbours", "silence", "told", "speed_posterior", "clean", "moment", "premises", "speed_size", "speed_steps",
         "throughput_doubts", "problem_file", "probability", "redaction", "nodes", "slurm_profile", "slurm_watch",
         "state", "journal_shape", "shapes", "same_code", "speed_line", "speed_islands",
     },

@@ -8,6 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .passages import last_file
 from .steps import (
     TROUBLE,
     is_last_of_all,
@@ -93,6 +94,7 @@ class LogFacts:
         workers: those of them that report steps of their own.
         steps: lines that report a step of training, and `different_steps` how many different ones they tell.
         first_step: position of the first of them.
+        last_file: line of the header over the last file, where the log is several files shown by `head` or `tail`.
         last_step: position of the last of them, and `last_step_text` what it says.
         short_of_end: the farthest step, where by its own count there were more to come.
         finished: whether the end of the log says that something was done.
@@ -115,6 +117,7 @@ class LogFacts:
     labels: frozenset[str] = frozenset()
     workers: tuple[Worker, ...] = ()
     first_step: int = 0
+    last_file: int = 0
     steps: int = 0
     different_steps: int = 0
     last_step: int = 0
@@ -147,6 +150,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         ),
         workers=workers_of(lines, reports),
         first_step=steps[0][0] if steps else 0,
+        last_file=last_file(lines),
         steps=len(steps),
         different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,

@@ -15,6 +15,7 @@ from .losses import LossReader
 from .passages import quoted_lines
 from .quoting import Speech, speech
 from .text import OVERLAP
+from .workers import named_worker
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,8 @@ class Finding:
         advice: what to do, where it is more specific than the outcome's own advice.
         conclusion: what another question concludes, where the signature says so.
         thread: the thread it happened in, where known.
-        worker: the worker whose line it is, where the line says so.
+        worker: the worker that the line is of or names.
+        alone: nothing but the line itself shows it: no traceback, and no logger that calls it a warning or an error.
         names: what the signature's named groups caught.
         frames: source files of the traceback it ended, outermost first.
     """
@@ -52,6 +54,7 @@ class Finding:
     conclusion: Conclusion | None = None
     thread: str = ""
     worker: str = ""
+    alone: bool = False
     names: tuple[tuple[str, str], ...] = ()
     frames: tuple[str, ...] = ()
 
@@ -67,6 +70,8 @@ class Traceback:
     head: str
 
 
+TOLD_OR_HAPPENED = "told_or_happened"
+"""The kind of an open question that a line leaves which names a failure."""
 _BANNER = re.compile(r"Exception in thread ([\w.-]+)")
 _CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the direct cause)")
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
@@ -219,7 +224,8 @@ def _finding(line: Line, signature: Signature, text: str, names: dict[str, str],
         advice=signature.advice,
         conclusion=signature.conclusion,
         thread=block.thread if block else "",
-        worker=line.label.lower(),
+        worker=named_worker(line),
+        alone=block is None and not line.is_alarm,
         names=tuple(names.items()),
         frames=block.frames if block else (),
     )
@@ -233,7 +239,7 @@ def _open_question(line: Line, text: str) -> Finding:
         position=line.number,
         line=line.number,
         text=text,
-        detail="told_or_happened",
+        detail=TOLD_OR_HAPPENED,
         advice="The line names a failure in quotation marks: look whether it happened in this run or is only spoken about.",
     )
 
@@ -250,7 +256,7 @@ def _unknown_exception(line: Line, block: Traceback) -> Finding:
         text=line.text,
         detail="exception",
         thread=block.thread,
-        worker=line.label.lower(),
+        worker=named_worker(line),
         frames=block.frames,
     )
 

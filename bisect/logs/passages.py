@@ -20,6 +20,12 @@ _COMMIT_HEADER = re.compile(
 )
 _EXPECTED_FAILURES = re.compile(r"=+ (?:XFAILURES|XPASSES) =+\Z")
 _SECTION = re.compile(r"={3,} .* ={3,}\Z")
+_FILE = re.compile(r"==> .+ <==\Z")
+
+
+def last_file(lines: Sequence[Line]) -> int:
+    """The line of the last header that `head` and `tail` put over one of several files; 0 without one."""
+    return next((line.number for line in reversed(lines) if _FILE.match(line.text)), 0)
 
 
 def quoted_lines(lines: Sequence[Line]) -> frozenset[int]:

@@ -55,10 +55,16 @@ _CONDITIONAL = re.compile(
     r"|retry(?:ing)? on|ignor(?:e|es|ing)|match(?:es|ing)?|looking for|searching for|grep(?:ping)? for|watch(?:es|ing)? for|checks? for|such as|e\.g\.|like"
     r"|may|might|could|would|can) (?:raise |cause |get |see |hit |run into |be |have |result in |lead to )?"
     r"(?:any |an? |the |further |more |you (?:see|get|hit|run into) |there (?:is|are) )*[\"'`]?\Z"
+    r"|\b(?:abort|stop|exit|fail|raise|halt|terminate|skip|warn)s? (?:on|upon|at) (?:an? )?[\"'`]?\Z"
     r"|\b(?:search|look|grep|watch|scan|check)\w* .{0,60}\bfor [\"'`]?\Z"
     r"|(?:\bhandlers:? |\bhandlers? (?:for|on|of|installed|registered|set):? |\bfaulthandler:? (?:is )?(?:enabled|watch\w*|on)\b)[^.!]{0,40}\Z",
     re.IGNORECASE,
 )
+_NAME_BEFORE = re.compile(
+    r"\b(?:run|job|task|experiment|exp|project|group|sweep|session|file|host|node|user|display)[ _-]?(?:name|id)?['\"]?\s*[:=]\s*['\"]?[^\s,;:'\"]*\Z",
+    re.IGNORECASE,
+)
+"""What somebody called a run, a job or a file is no message."""
 _MESSAGE_KEY = re.compile(
     r"(?:msg|message|error|errors|exception|exc|exc_info|exc_text|detail|details|traceback|stack|stderr|stdout|output|log|line|event|text|"
     r"body|content|reason|what|cause|data|warning|value)['\"]?\s*[:=]\s*[urbf]*[\"'`]?[^\"'`]*\Z",
@@ -133,7 +139,7 @@ def speech(text: str, start: int, end: int) -> Speech:
     after = text[end : end + _REACH]
     if any(pattern.match(text) for pattern in (_SPOKEN_START, _FOUND_BY_SEARCH, _COMMIT)):
         return Speech.SPOKEN_ABOUT
-    if any(pattern.search(before) for pattern in (_EXPECTED, _SOURCE, _REFERENCE, _CONDITIONAL)):
+    if any(pattern.search(before) for pattern in (_EXPECTED, _SOURCE, _REFERENCE, _CONDITIONAL, _NAME_BEFORE)):
         return Speech.SPOKEN_ABOUT
     if _DENIED.match(after) or (_COUNTED.search(before) and _NONE.search(after)):
         return Speech.SPOKEN_ABOUT

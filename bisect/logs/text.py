@@ -43,6 +43,9 @@ _STAMP = re.compile(
     r"(?:(?P<year>20\d\d)-(?P<month>\d\d)-(?P<day>\d\d)[T\x20_])?"
     r"(?<!\d)(?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d):(?P<second>[0-5]\d)"
 )
+_ALARM_LEVEL = re.compile(
+    r"\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\[?[WEF]\d{4} \S*\d\d|\blevel['\"]?[:=]\s?['\"]?(?:warn|error|critical|fatal)|##\[error\]"
+)
 _LABEL = re.compile(r"\[((?:drafter|thread|worker)-\d+)\]", re.IGNORECASE)
 _PREFIX = re.compile(
     r"""\s*(?:
@@ -73,12 +76,14 @@ class Line:
         text: it without colours and prefixes.
         seconds: its time stamp, since any fixed point; None without one.
         label: the thread that its prefix names.
+        is_alarm: whether its logger calls it a warning or an error.
     """
 
     number: int
     text: str
     seconds: float | None = None
     label: str = ""
+    is_alarm: bool = False
 
 
 def clean(text: str) -> str:
@@ -129,7 +134,8 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
 
 def _lines(number: int, raw: str) -> Iterator[Line]:
     label = _LABEL.search(raw[:120])
-    return (Line(number, text, seconds(raw), label[1] if label else "") for text in _texts(raw))
+    is_alarm = bool(_ALARM_LEVEL.search(raw[:120]))
+    return (Line(number, text, seconds(raw), label[1] if label else "", is_alarm) for text in _texts(raw))
 
 
 def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:

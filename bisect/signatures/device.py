@@ -30,7 +30,7 @@ MEMORY = (
     ),
     rule(
         "out_of_memory(host)",
-        r"oom[-_ ]kill(?:er|ed)?\b(?!.{0,12}(?:disabled|off|=0))|OOMKilled\W{0,4}(?:true|:|\Z|\s|$)"
+        r"oom[-_ ]kill(?:er|ed)?\b(?!.{0,12}(?:disabled|off|=0)\b)|OOMKilled\W{0,4}(?:true|:|\Z|\s|$)"
         r"|Out of memory: Kill(?:ed)? process|Memory cgroup out of memory"
         r"|node running low on memory|exceeded (?:job |step )?memory limit|memory limit exceeded|killed by signal: Killed"
         r"|Killed signal terminated program",
