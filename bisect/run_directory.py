@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
+from .again import resume_command
 from .files import make_run_directory, write_atomically
 from .model import Outcome
+from .record_file import record_in
 from .shapes import COMMAND, TEXT, fault
 from .state import run_number
 
@@ -54,6 +56,21 @@ def keep_answer(directory: Path, *, text: str, report: str) -> None:
     """Write what was found out; the answer last, which says that the command is finished."""
     write_atomically(directory / REPORT, report + "\n")
     write_atomically(directory / ANSWER, text + "\n")
+
+
+def kept_report(directory: Path, *, as_json: bool) -> str | None:
+    """What the directory of a command without a journal says: its report or answer, or how far it came; else None."""
+    path = directory / (ANSWER if as_json else REPORT)
+    if path.exists():
+        return path.read_text(encoding="utf-8", errors="replace").rstrip()
+    if not (directory / FILE_NAME).exists():
+        return None
+    command, go_on = command_in(directory / FILE_NAME)["command"], resume_command(directory)
+    runs = sum("ended" in (record_in(each) or {}) for each in directory.iterdir() if each.is_dir())
+    if as_json:
+        told = {"schema": 1, "kind": command, "verdict": "unfinished", "runs": runs, "go_on": go_on}
+        return json.dumps(told, indent=1)
+    return f"unfinished: {command} has {runs} finished {'run' if runs == 1 else 'runs'}\n  go on with: {go_on}"
 
 
 def take_up(directory: Path, *, command: str, argv: Sequence[str], identity: str) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from envs.errors import UsageError
+
 from ..journal import FILE_NAME, read, read_search
+from ..run_directory import kept_report
 
 if TYPE_CHECKING:
     import argparse
@@ -22,6 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
     """Print it."""
     directory = Path(args.directory)
+    if not (directory / FILE_NAME).exists() and kept_report(directory, as_json=False) is not None:
+        raise UsageError(
+            f"{directory} has no journal: only a search keeps one",
+            hint=f"python -m bisect report {shlex.quote(str(directory))}; each run in it has a log.txt",
+        )
     if args.json:
         contents = read(directory / FILE_NAME)
         print(json.dumps([contents.header, *contents.entries], indent=1), file=stdout)

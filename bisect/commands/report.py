@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from .. import packages_json, packages_outcome, packages_report
-from ..journal import read_search
+from ..journal import FILE_NAME, read_search
 from ..report_json import as_json
 from ..report_text import markdown, render
+from ..run_directory import kept_report
 from ..search_report import report_of
 
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The run directory and the form."""
     parser.epilog = "example: python -m bisect report runs/20261129T120000Z-torch-releases --markdown"
-    parser.add_argument("directory", metavar="DIR", help="the run directory of a search")
+    parser.add_argument(
+        "directory", metavar="DIR", help="a run directory: of a search, of train, hazards or workarounds"
+    )
     parser.add_argument("--json", action="store_true", help="the verdict as JSON")
     parser.add_argument("--markdown", action="store_true", help="to paste into an issue")
     parser.add_argument(
@@ -30,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:  # noqa: ARG001  (every command's shape)
     """Print it; always 0, for the question asked here is what the journal says."""
     directory = Path(args.directory)
+    if not (directory / FILE_NAME).exists() and (kept := kept_report(directory, as_json=args.json)) is not None:
+        print(kept, file=stdout)
+        return 0
     if read_search(directory).header["command"] == "packages":
         return _packages(directory, args, stdout)
     report = report_of(directory, torch_repo=args.torch_repo)

@@ -60,6 +60,9 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
     assert f"1 finished run is kept in {out}" in told
     command = shlex.split(told.partition("go on with: ")[2])[-2:]
     assert command == ["resume", str(out)]
+    unfinished = run("report", str(out))
+    assert unfinished.stdout.startswith("unfinished: train has 1 finished run\n  go on with: ")
+    assert json.loads(run("report", str(out), "--json").stdout)["verdict"] == "unfinished"
     resumed = run(*command)
     assert resumed.stdout.startswith("import_broken: ")
     assert (out / "run-0001" / "record.json").stat().st_mtime_ns == kept
@@ -70,6 +73,11 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
     assert [done.returncode for done in (again, as_json, same)] == [resumed.returncode] * 3
     assert again.stdout == same.stdout == resumed.stdout
     assert json.loads(as_json.stdout)["verdict"] == "import_broken"
+    assert run("report", str(out)).stdout == resumed.stdout
+    assert run("report", str(out), "--json").stdout == as_json.stdout
+    log = run("log", str(out))
+    assert (log.returncode, log.stdout) == (2, "")
+    assert f"hint: python -m bisect report {out}" in log.stderr
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
     other = run(*words, "--threads", "5")
     assert other.returncode == 2
