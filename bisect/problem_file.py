@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_WORKERS = 1000
-_WORDS = {word.value: word for word in (Conclusion.GOOD, Conclusion.BAD, Conclusion.SKIP)}
-_REQUIRED = ("candidates", "observations", "good", "bad")
-_OPTIONAL = ("confidence", "max_runs", "build_cost", "cached", "equal", "workers", "pending")
+WORDS = {word.value: word for word in (Conclusion.GOOD, Conclusion.BAD, Conclusion.SKIP)}
+REQUIRED = ("candidates", "observations", "good", "bad")
+OPTIONAL = ("confidence", "max_runs", "build_cost", "cached", "equal", "workers", "pending")
 EXAMPLE = (
     'the file looks like {"candidates": ["a", "b", "c"], "observations": [["c", "bad"]], "good": "a", "bad": "c", '
     '"confidence": 0.95}'
@@ -48,8 +48,8 @@ def parse(text: str) -> Question:
         raise UsageError(f"the problem is not JSON: {error}", hint=EXAMPLE) from error
     if not isinstance(data, dict):
         raise UsageError(f"the problem is a {type(data).__name__}, not an object", hint=EXAMPLE)
-    missing = [key for key in _REQUIRED if key not in data]
-    unknown = [key for key in data if key not in _REQUIRED + _OPTIONAL]
+    missing = [key for key in REQUIRED if key not in data]
+    unknown = [key for key in data if key not in REQUIRED + OPTIONAL]
     if missing or unknown:
         raise UsageError(
             f"the problem lacks {missing}" if missing else f"the problem has unknown keys {unknown}", hint=EXAMPLE
@@ -115,9 +115,9 @@ def _observations(entries: list[object], candidates: tuple[str, ...]) -> tuple[O
 
 def _observation(entry: object, candidates: tuple[str, ...]) -> Observation:
     match entry:
-        case [str() as candidate, str() as word] if word in _WORDS:
+        case [str() as candidate, str() as word] if word in WORDS:
             _known((candidate,), candidates, "observed candidate")
-            return Observation(candidate=candidate, conclusion=_WORDS[word])
+            return Observation(candidate=candidate, conclusion=WORDS[word])
         case [str() as candidate, int() | float() as ratio] if not isinstance(ratio, bool):
             _known((candidate,), candidates, "observed candidate")
             value = math.log(_number(ratio, f"throughput ratio of {candidate!r}", low=1e-6, high=1e6))
@@ -125,7 +125,7 @@ def _observation(entry: object, candidates: tuple[str, ...]) -> Observation:
         case [str() as candidate, word]:
             raise UsageError(
                 f"observation of {candidate!r} says {word!r}",
-                hint=f"a verdict is one of {', '.join(_WORDS)}, or the throughput as a fraction of the good endpoint's",
+                hint=f"a verdict is one of {', '.join(WORDS)}, or the throughput as a fraction of the good endpoint's",
             )
         case _:
             raise UsageError(f"not an observation: {entry!r}", hint='an observation is ["candidate", "good"]')

@@ -5,6 +5,7 @@ Reads the problem and the observations from a JSON file (`problem_file`), prints
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -17,13 +18,27 @@ from ..engine import next_step
 from ..lineup import scattered
 from ..model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
 from ..probability import percent
-from ..problem_file import EXAMPLE, num_workers, parse
+from ..problem_file import EXAMPLE, OPTIONAL, REQUIRED, WORDS, num_workers, parse
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
     from ..model import Step
+
+
+EPILOG = f"""\
+FILE is like
+  {{"candidates": ["a", "b", "c"], "good": "a", "bad": "c", "observations": [["c", "bad"]]}}
+required keys: {", ".join(REQUIRED)}
+  candidates are names, oldest first; an observation is [name, verdict], the verdict one of {", ".join(WORDS)},
+  or for a loss of throughput [name, 0.953]: the fraction of the good end's, from two runs one after the other
+further keys: {", ".join(OPTIONAL)}
+  confidence: how sure an answer must be (0.95); max_runs: observations after which the search ends (without it
+  nothing limits it); build_cost: what a candidate that is not among `cached` costs beside a run (10); equal: groups
+  of names that are one candidate; workers: probes asked for at once (1); pending: names whose runs are under way
+exit codes: 0 a probe to make, or found; 2 the file is wrong; 3 no-regression or contradiction: an end is not what
+  was claimed; 4 narrowed or exhausted
+example: python -m bisect next --problem search.json --json"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,10 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--problem", required=True, metavar="FILE", help="the problem as JSON; - for stdin")
     parser.add_argument("--workers", type=int, metavar="N", help="ask for N probes at once (default: 1, or the file's)")
     parser.add_argument("--json", action="store_true", help="print the step as JSON")
-    parser.epilog = (
-        'FILE is like {"candidates": ["a", "b", "c"], "good": "a", "bad": "c", "observations": [["c", "bad"]]}; '
-        "example: python -m bisect next --problem search.json --json"
-    )
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = EPILOG
 
 
 def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:

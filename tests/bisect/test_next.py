@@ -3,7 +3,7 @@
 import io
 import json
 from bisect.cli import main
-from bisect.problem_file import parse
+from bisect.problem_file import OPTIONAL, parse
 
 import pytest
 
@@ -23,6 +23,20 @@ def _run(data, capsys, tmp_path, *options):
     path.write_text(data if isinstance(data, str) else json.dumps(data))
     code = main(["next", "--problem", str(path), *options])
     return code, capsys.readouterr()
+
+
+def test_the_help_says_everything_that_the_file_may_hold(capsys):
+    """Somebody who makes the runs himself found the words of a verdict and the budget by being refused."""
+    with pytest.raises(SystemExit):
+        main(["next", "--help"])
+    told = capsys.readouterr().out
+    example = json.loads(next(line for line in told.splitlines() if line.startswith('  {"candidates"')))
+
+    assert parse(json.dumps(example)).problem.good == "a"
+    assert "required keys: candidates, observations, good, bad\n" in told
+    assert "the verdict one of good, bad, skip" in told
+    assert [key for key in OPTIONAL if f"{key}: " not in told and f"`{key}`" not in told] == []
+    assert "exit codes: 0 a probe to make, or found; 2 " in told
 
 
 def test_a_probe_names_the_candidate_and_the_posterior(capsys, tmp_path):
