@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from envs.errors import ToolError
-from envs.process import disk_full, drop_output
+from envs.process import cannot_write, drop_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return drop_output()
     except OSError as error:
-        return _told(disk_full(error))
+        return _told(cannot_write(error))
     except KeyboardInterrupt:
         sys.stderr.write("interrupted\n")
         return 130

@@ -20,7 +20,7 @@ from .launch import JobLostError, Recipe, Stop, Task
 from .model import Conclusion, Observation, OutcomeName
 from .pace import log_ratio, pace_of
 from .pool import Pool
-from .probe import RunKind, RunRecord, RunRequest, load_record
+from .probe import EvidenceGoneError, RunKind, RunRecord, RunRequest, load_record
 from .state import BuildFacts, Finding
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class ProbeRunner:
             records = {record.directory.name: record for record in make()}
         except JobLostError as error:
             return _nothing_seen(candidate, run, Conclusion.RETRY, "harness_error", error.message, node=error.node)
-        except CannotBuildError as error:
+        except (CannotBuildError, EvidenceGoneError) as error:
             return _nothing_seen(candidate, run, Conclusion.SKIP, error.outcome, error.message)
         if self.question.throughput:
             return self._pair(candidate, run, mine=records[run], other=records[f"{run}-baseline"])

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from envs.errors import UsageError
+from envs.errors import CannotRunError, UsageError
 
 from .files import write_atomically
 from .journal_shape import MATRIX, first_fault, header_fault, without_repeats
@@ -138,7 +138,12 @@ class Journal:
         return cls(path, read(path))
 
     def append(self, event: str, **fields: object) -> Mapping[str, Any]:
-        """Add one entry and wait until it is on disk."""
+        """Add one entry and wait until it is on disk; CannotRunError where somebody removed the journal."""
+        if not self.path.exists():
+            raise CannotRunError(
+                f"the journal {self.path} was removed while the search ran: what it saw is lost",
+                hint="start again, with a command that leaves --out alone",
+            )
         entry = {"event": event, **fields}
         self._file.write(json.dumps(entry).encode() + b"\n")
         self._file.flush()

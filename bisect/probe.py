@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from envs import scrub
+from envs.errors import CannotRunError
 
 from .files import write_atomically
 from .heartbeat import Heartbeat
@@ -36,6 +37,16 @@ if TYPE_CHECKING:
 SCHEMA = 1
 CHUNK = 1 << 20
 _WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
+
+
+class EvidenceGoneError(CannotRunError):
+    """What a run left was removed before it could be judged."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(
+            f"the run removed its own directory or log, {directory}: nothing shows what it did",
+            hint="let the command leave alone what lies above its HOME",
+        )
 
 
 class RunKind(StrEnum):
@@ -132,7 +143,8 @@ def run_once(
 ) -> RunRecord:
     """Run the request once in a fresh `directory`; what the child did, never an exception for it.
 
-    A run that is ended because `stop` was set has not ended in the record's sense: KeyboardInterrupt.
+    A run that is ended because `stop` was set has not ended in the record's sense: KeyboardInterrupt. EvidenceGoneError
+    where the child removed the directory or its log.
     """
     directory.mkdir(parents=True)
     digest = "" if request.kind is RunKind.COMMAND else stage(directory / "staged")
@@ -160,6 +172,8 @@ def run_once(
     )
     if stop.is_set():
         raise KeyboardInterrupt
+    if not (directory / "log.txt").exists():
+        raise EvidenceGoneError(directory)
     heartbeat.beat()
     ended = {
         "returncode": completed.returncode,

@@ -12,7 +12,7 @@ from . import settings
 from .commands import building, caching, listing, looking, pruning
 from .commands.output import say
 from .errors import ToolError
-from .process import disk_full, drop_output
+from .process import cannot_write, drop_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -34,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     except BrokenPipeError:
         return drop_output()
     except OSError as error:
-        return _told(disk_full(error))
+        return _told(cannot_write(error))
     except KeyboardInterrupt:
         say("interrupted; nothing half-made was left")
         return 130

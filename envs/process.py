@@ -58,12 +58,17 @@ def drop_output() -> int:
     return 128 + signal.SIGPIPE
 
 
-def disk_full(error: OSError) -> CannotRunError:
-    """What to say when something could not be written for want of space; any other error is raised again."""
-    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+_UNWRITABLE = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def cannot_write(error: OSError) -> CannotRunError:
+    """What to say when something could not be written for want of space or leave; any other error is raised again."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT, *_UNWRITABLE):
         raise error
-    _into_nothing(1)  # what is still in the buffer would fail once more at exit
     where = error.filename or "where the output goes"
+    if error.errno in _UNWRITABLE:
+        return CannotRunError(f"cannot use {where}: {error.strerror}", hint="make it writable, or work on a copy of it")
+    _into_nothing(1)  # what is still in the buffer would fail once more at exit
     return CannotRunError(f"no space left: {where}", hint="make room, then give the same command again")
 
 

@@ -248,3 +248,15 @@ def test_a_cancelled_run_is_ended_and_never_taken(tmp_path):
     assert here.take().observation.run == "run-0002"
     assert not here.has_ended
     assert not Path("/proc", (tmp_path / "pid").read_text()).exists()
+
+
+@pytest.mark.parametrize("gone", ["$(dirname $HOME)", "$(dirname $HOME)/log.txt"])
+def test_a_command_that_removes_its_evidence_gives_no_vote(tmp_path, gone):
+    """The search would end in a traceback, or count a run of which nothing is left."""
+    question = Question(kind=RunKind.COMMAND)
+    request = RunRequest(kind=RunKind.COMMAND, command=("sh", "-c", f"rm -rf {gone}; exit 1"), timeout_s=30)
+
+    (found,) = run(runner(tmp_path, {"a": ""}, question=question, request=request), "a", "run-0001")
+
+    assert (found.observation.conclusion, found.observation.outcome) == (Conclusion.SKIP, "harness_error")
+    assert str(tmp_path / "out" / "run-0001") in found.reason

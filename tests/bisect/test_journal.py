@@ -5,7 +5,7 @@ from bisect.journal import Journal, read
 
 import pytest
 
-from envs.errors import UsageError
+from envs.errors import CannotRunError, UsageError
 
 from .searches import HEADER
 
@@ -74,3 +74,13 @@ def test_creating_leaves_a_whole_header(tmp_path):
 
     assert [path.name for path in tmp_path.iterdir()] == ["j"]
     assert (tmp_path / "j").read_text().endswith("\n")
+
+
+def test_a_journal_that_was_removed_takes_nothing_more(tmp_path):
+    """A search whose directory a command removed would go on for hours, and keep nothing of it."""
+    journal = Journal.create(tmp_path / "j", HEADER)
+    (tmp_path / "j").unlink()
+
+    with pytest.raises(CannotRunError, match="was removed"):
+        journal.append("note", candidate="a")
+    journal.close()

@@ -1,5 +1,6 @@
 """A child sees only what it should, its output is kept, and nothing of it survives."""
 
+import errno
 import json
 import os
 import signal
@@ -274,3 +275,19 @@ def test_what_a_killed_tool_left_working_is_ended(tmp_path):
     assert other.poll() is None
     other.kill()
     other.wait()
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_what_may_not_be_written_is_told_in_one_line(number):
+    """A resume on a read-only file system would end in a traceback."""
+    told = process.cannot_write(OSError(number, os.strerror(number), "/runs/7/.lock"))
+
+    assert told.exit_code == 6
+    assert "/runs/7/.lock" in told.message
+    assert "\n" not in told.message
+
+
+def test_another_error_of_the_system_stays_a_bug():
+    """A mistake of ours would be put down to the disk."""
+    with pytest.raises(FileNotFoundError):
+        process.cannot_write(FileNotFoundError(errno.ENOENT, "x", "/runs/7"))
