@@ -50,6 +50,7 @@ class Unreproducible:
         line: as written.
         version: if it says one.
         marker: the environment marker of the line, if any.
+        hashes: `sha256:...` of its files where the list gave them.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Unreproducible:
     line: str = ""
     version: str = ""
     marker: str = ""
+    hashes: tuple[str, ...] = ()
 
 
 def parted(

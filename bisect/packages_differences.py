@@ -196,7 +196,7 @@ def warnings(good: Facts, bad: Facts) -> tuple[str, ...]:
 def _torch_replaced(good: Facts, bad: Facts) -> Iterator[str]:
     old, new = good.packages.get("torch", ""), bad.packages.get("torch", "")
     if old and new and old != new:
-        same = old.partition("+")[0] == new.partition("+")[0]
+        same = re.split(r"[+ ]", old)[0] == re.split(r"[+ ]", new)[0]
         how = "the same release as another build" if same else "another release"
         yield f"torch was replaced: {old} -> {new} ({how}): the difference is `another torch` before it is any package"
 

@@ -27,11 +27,13 @@ class Listing:
 
     Attributes:
         packages: version by name of what comes from an index.
+        hashes: `sha256:...` of the only files that may stand for a name, where the list gives them.
         unreproducible: what nobody can install here.
         notes: what a person is told of the rest.
     """
 
     packages: Mapping[str, str]
+    hashes: Mapping[str, tuple[str, ...]]
     unreproducible: tuple[Unreproducible, ...]
     notes: tuple[str, ...]
 
@@ -52,7 +54,10 @@ def listing_in(path: Path, target: Target) -> Listing:
     if "torch" not in packages:
         raise _no_torch(str(path), read, here)
     return Listing(
-        packages=packages, unreproducible=(*read.unreproducible, *sourced), notes=tuple(_notes(path, read, here))
+        packages=packages,
+        hashes={pin.name: pin.hashes for pin in read.pins if pin.name in packages and pin.hashes},
+        unreproducible=(*read.unreproducible, *sourced),
+        notes=tuple(_notes(path, read, here)),
     )
 
 

@@ -111,10 +111,12 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
         return (again,)
     plan = contents.of("plan")[-1]
     guilty = [item for item in items_of(plan) if item.id in step.members]
-    pins = [_pinned(item) for item in guilty if item.kind == "package" and item.bad]
+    installed = [item for item in guilty if item.kind == "package" and item.bad]
+    pins = [_pinned(item) for item in installed if not _is_file(item)]
     gone = [item.name for item in guilty if item.kind == "package" and not item.bad]
     lines = [f"# in a copy of {plan['good']}:"]
     lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
+    lines += [f"# install another file of {item.name}: {item.bad}" for item in installed if _is_file(item)]
     lines += [f"uv pip uninstall {shlex.join(gone)}"] if gone else []
     lines += [_export(name, text) for name, text in plan.get("common", {}).items()]
     lines += [_export(item.name, item.bad) for item in guilty if item.kind == "variable"]
@@ -131,3 +133,8 @@ def _pinned(item: Item) -> str:
     good, bad = item.good or "", item.bad or ""
     builds_of_one = good.partition("+")[0] == bad.partition("+")[0]
     return f"{item.name}{'===' if builds_of_one else '=='}{bad}"
+
+
+def _is_file(item: Item) -> bool:
+    """Whether the version is the same on both sides, and another file of it: no requirement says which."""
+    return " " in (item.bad or "")

@@ -92,13 +92,14 @@ def _holding(side: Side, other: Side, names: Iterable[str]) -> Side:
     held = {name: other.distributions[name] for name in sorted(missing)}
     if not held:
         return side
-    packages = {**side.facts.packages, **{name: item.version for name, item in held.items()}}
+    distributions = {**side.distributions, **held}
+    packages = {name: item.version for name, item in distributions.items()}
     listed = exact.definition_of(side.definition.name, packages, side.definition)
     return replace(
         side,
-        facts=replace(side.facts, packages=packages),
+        facts=replace(side.facts, packages={**packages, **side.facts.packages}),
         definition=listed if is_list(side) else side.definition,
-        distributions={**side.distributions, **held},
+        distributions=distributions,
     )
 
 

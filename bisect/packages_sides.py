@@ -6,10 +6,12 @@ another machine. A mix is the good side's list with chosen entries of the bad si
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -122,7 +124,7 @@ def _from_file(path: Path, settings: Settings, base: Definition, say: Callable[[
     listed = listing_in(path, python_of(base, settings).target())
     for note in listed.notes:
         say(note)
-    side = _exact(path.stem, listed.packages, settings, base)
+    side = _exact(path.stem, listed.packages, settings, base, hashes=listed.hashes)
     elsewhere = {canonicalize_name(item.name) for item in listed.unreproducible}
     lacks = [name for name in exact.lacking(side.definition, listed.packages, settings) if name not in elsewhere]
     whole = (*listed.unreproducible, *side.unreproducible)
@@ -148,18 +150,23 @@ def _exact(
     base: Definition,
     *,
     known: Mapping[str, lock.Distribution] | None = None,
+    hashes: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
 ) -> Side:
-    """A side from versions alone; what `known` has at the same version is taken from there, hash and all."""
+    """A side from versions, and from hashes where they are listed.
+
+    What `known` has at the same version is taken from there, hash and all.
+    """
     if "torch" not in packages:
         raise UsageError(f"{name} lists no torch", hint="what is compared must be two environments of torch")
-    definition = exact.definition_of(_identifier(name), packages, base)
+    definition = exact.definition_of(_identifier(name, hashes), packages, base)
     same = {each: item for each, item in (known or {}).items() if packages.get(each) == item.version}
     asked = {each: version for each, version in packages.items() if each not in same}
-    found = exact.exact_lock(definition, asked, settings)
+    found = exact.exact_lock(definition, asked, settings, hashes=hashes)
     distributions = {**same, **{item.name: item for item in found.lock.distributions}}
+    left_out = dict(found.left_out)
     if "torch" not in distributions:
         raise UsageError(
-            f"{name}: torch {packages['torch']} has no wheel on the index",
+            f"{name}: torch {packages['torch']} cannot be had: {left_out['torch']}",
             hint="name a mirror that has it with --index",
         )
     return Side(
@@ -168,13 +175,16 @@ def _exact(
         definition=definition,
         distributions=distributions,
         unreproducible=tuple(
-            Unreproducible(name=each, reason=reason, version=packages[each]) for each, reason in found.left_out
+            Unreproducible(name=each, reason=reason, version=packages[each], hashes=hashes.get(each, ()))
+            for each, reason in left_out.items()
         ),
     )
 
 
-def _identifier(name: str) -> str:
-    return "".join(char if char.isalnum() or char in "._-" else "-" for char in name.lower()).strip("-._") or "list"
+def _identifier(name: str, hashes: Mapping[str, tuple[str, ...]]) -> str:
+    """A name for the side's definition; two lists of one name that differ in hashes alone are two."""
+    plain = "".join(char if char.isalnum() or char in "._-" else "-" for char in name.lower()).strip("-._") or "list"
+    return f"{plain}-{hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()[:8]}" if hashes else plain
 
 
 def _named(text: str) -> tuple[str, str]:

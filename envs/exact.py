@@ -11,6 +11,7 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
@@ -62,41 +63,82 @@ def definition_of(name: str, packages: Mapping[str, str], base: Definition) -> D
     )
 
 
-def exact_lock(definition: Definition, packages: Mapping[str, str], settings: Settings) -> Exact:
-    """Look every pin up on the index it belongs to."""
+def exact_lock(
+    definition: Definition,
+    packages: Mapping[str, str],
+    settings: Settings,
+    *,
+    hashes: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Exact:
+    """Look every pin up on the index it belongs to.
+
+    Args:
+        definition: the environment that the lock is for.
+        packages: version by name.
+        settings: where the indexes are.
+        hashes: `sha256:...` of the only files that may be taken, by name; any file of a name that is not there.
+    """
     python = interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
-    target = python.target()
+    asking = _Asking(definition=definition, settings=settings, python=python, packages=packages, hashes=hashes)
     own = frozenset(name for name, version in packages.items() if _is_torchs(name, version))
-    distributions: list[lock.Distribution] = []
-    left_out: list[tuple[str, str]] = []
-    for names in (frozenset[str](), own) if own else (frozenset[str](),):
-        place = _PackageIndex(
-            settings=settings,
-            python=str(python.path),
-            location=_torch_index(definition, settings) if names else "",
-        )
-        pins = {name: version for name, version in packages.items() if (name in own) == bool(names)}
-        text, gone = place.files({name: spellings(name, version, definition.cuda) for name, version in pins.items()})
-        others = place.builds({name: Version(pins[name]).public for name in gone})
-        left_out += [(name, _reason(pins[name], others.get(name, ""))) for name in gone]
-        found = pylock.from_uv(
-            text,
-            name=definition.name,
-            request=resolve.request_digest(definition),
-            pythons=(target.python,),
-            architectures=(target.architecture,),
-            exclude_newer="",
-            torch_names=names,
-        )
-        distributions += found.distributions
+    found, left_out = asking.index_of(packages.keys() - own, torchs=False)
+    if "torch" in left_out and "torch" in hashes and Version(packages["torch"]).local:
+        own |= {"torch"}  # the default index has the release with other bytes than the build of PyTorch's index
+        del left_out["torch"]
+    if own:
+        more, gone = asking.index_of(own, torchs=True)
+        found, left_out = [*found, *more], {**left_out, **gone}
     whole = Lock(
         name=definition.name,
         request=resolve.request_digest(definition),
-        pythons=(target.python,),
+        pythons=(python.minor,),
         exclude_newer="",
-        distributions=tuple(sorted(distributions, key=lambda item: item.name)),
+        distributions=tuple(sorted(found, key=lambda item: item.name)),
     )
-    return Exact(lock=whole, left_out=tuple(left_out))
+    return Exact(lock=whole, left_out=tuple(left_out.items()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asking:
+    """The pins of one list, asked of one index after the other."""
+
+    definition: Definition
+    settings: Settings
+    python: interpreter.Interpreter
+    packages: Mapping[str, str]
+    hashes: Mapping[str, Sequence[str]]
+
+    def index_of(self, names: Collection[str], *, torchs: bool) -> tuple[list[lock.Distribution], dict[str, str]]:
+        """What PyTorch's or the default index has of these pins, and why the others are left out."""
+        place = _PackageIndex(
+            settings=self.settings,
+            python=str(self.python.path),
+            location=_torch_index(self.definition, self.settings) if torchs else "",
+        )
+        pins = {name: self.packages[name] for name in sorted(names)}
+        text, gone = place.files({name: spellings(name, pins[name], self.definition.cuda) for name in pins})
+        others = place.builds({name: Version(pins[name]).public for name in gone})
+        left_out = {name: _reason(pins[name], others.get(name, "")) for name in gone}
+        read = pylock.from_uv(
+            text,
+            name=self.definition.name,
+            request="",
+            pythons=(self.python.minor,),
+            architectures=(self.python.target().architecture,),
+            exclude_newer="",
+            torch_names=frozenset(pins) if torchs else frozenset(),
+        )
+        found = [_listed(item, self.hashes.get(item.name, ())) for item in read.distributions]
+        for item in found:
+            if not item.wheels:
+                left_out[item.name] = f"no wheel of {item.version} on the index has a hash that is listed for it"
+        return [item for item in found if item.wheels], left_out
+
+
+def _listed(item: lock.Distribution, hashes: Sequence[str]) -> lock.Distribution:
+    """The distribution with those of its wheels whose hash is listed; all of them where none is."""
+    wanted = {each.lower() for each in hashes}
+    return replace(item, wheels=tuple(each for each in item.wheels if not wanted or f"sha256:{each.sha256}" in wanted))
 
 
 def lacking(definition: Definition, packages: Mapping[str, str], settings: Settings) -> tuple[str, ...]:

@@ -27,8 +27,9 @@ from ..packages_outcome import report_of
 from ..packages_pair import level
 from ..packages_plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
-from ..packages_sides import Mixer, NotBuiltError, read_side, requirements_in
+from ..packages_sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
 from ..packages_variables import common
+from ..packages_wheels import told_apart
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
@@ -127,7 +128,7 @@ def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str
         cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
         imports=tuple(args.imports),
     )
-    return good, replace(bad, facts=facts)
+    return told_apart(good, replace(bad, facts=facts), python_of(good.definition, here))
 
 
 def _text(name: str) -> str:

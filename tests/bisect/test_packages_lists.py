@@ -1,5 +1,6 @@
 """Lists from another machine mean exactly what was installed there: which build, on which platform, of which file."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,6 +12,8 @@ from ..envs import stubs
 
 ROOT = Path(__file__).parent.parent.parent
 TORCH = "torch==2.11.0+cu130"
+HELD = "not part of the search, held equal for want of a wheel: "
+TAG = f"cp{sys.version_info.major}{sys.version_info.minor}-none-any"
 pytestmark = [pytest.mark.uv, pytest.mark.socket, pytest.mark.subprocess]
 
 
@@ -22,6 +25,8 @@ def index(tmp_path):
     for version in ("1.0", "1.0+cu128", "1.0+cu130"):
         stubs.wheel(found.project("kernels"), "kernels", version)
     stubs.wheel(found.project("built"), "built", "1.0+cu130")
+    stubs.wheel(found.project("twice"), "twice", "1.0", files={"twice.py": "FILE = 1\n"})
+    stubs.wheel(found.project("twice"), "twice", "1.0", files={"twice.py": "FILE = 2\n"}, tag=TAG)
     for name in ("p0", "p1"):
         for version in ("1.0", "2.0"):
             stubs.wheel(found.project(name), name, version)
@@ -134,3 +139,65 @@ def test_two_locks_that_differ_on_this_platform_only_differ(index, plan):
     )
 
     assert plan(good, bad, suffix="lock")[0] == {"torch": ("2.11.0", "2.12.0")}
+
+
+def hashed(index, requirement, tag="py3-none-any"):
+    """A line of a list with the hash of one file of the index."""
+    (wheel,) = index.project(requirement.partition("==")[0]).glob(f"*-{requirement.partition('==')[2]}-{tag}.whl")
+    return f"{requirement} --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}"
+
+
+def test_lists_that_differ_in_hashes_alone_are_different_builds(index, search):
+    """The best file of the version would be installed on both sides, and the two be said to hold the same."""
+    good, bad = hashed(index, "twice==1.0"), hashed(index, "twice==1.0", TAG)
+    program = "import twice, sys; sys.exit(twice.FILE == 2)"
+
+    done = search([good, "p0==1.0"], [bad, "p0==2.0"], "--json", program=program)
+
+    assert done.returncode == 0, done.stderr
+    verdict = json.loads(done.stdout)
+    (guilty,) = verdict["members"]
+    assert guilty["id"] == "twice"
+    assert [guilty[side] for side in ("good", "bad")] == [
+        f"1.0 (sha256 {line.partition('sha256:')[2][:12]})" for line in (good, bad)
+    ]
+    assert any("install another file of twice: 1.0 (sha256" in line for line in verdict["reproduce"])
+
+
+def test_a_file_that_no_listed_hash_fits_is_not_installed(index, plan):
+    """Other bytes than those that were listed would be run, and their answer be told of the listed ones."""
+    wrong = [f"p0==1.0 --hash=sha256:{digit * 64}" for digit in "01"]
+
+    differences, told = plan([wrong[0], hashed(index, "p1==1.0")], [wrong[1], "p1==1.0"])
+
+    assert not differences
+    assert {item["reason"] for item in told["unreproducible"]} == {
+        "no wheel of 1.0 on the index has a hash that is listed for it"
+    }
+    assert told["warnings"] == [f"{HELD}p0 1.0 (sha256 000000000000) -> 1.0 (sha256 111111111111)"]
+
+
+def test_a_package_with_wrong_hashes_is_held_as_the_other_side_has_it(index, plan):
+    """Its file on the other side would be a difference: one that the search removes, not one that was there."""
+    differences, told = plan([f"p0==1.0 --hash=sha256:{'0' * 64}", "p1==1.0"], ["p0==1.0", "p1==2.0"])
+
+    assert differences == {"p1": ("1.0", "2.0")}
+    assert told["warnings"] == [f"{HELD}p0 1.0 (sha256 000000000000) -> 1.0"]
+
+
+def test_a_torch_with_wrong_hashes_is_looked_for_on_its_own_index(tmp_path, index, search):
+    """PyTorch's index and the default one publish 2.11.0+cu130 with other bytes: the list may mean the former."""
+    lines = [f"torch==2.11.0+cu130 --hash=sha256:{'0' * 64}", "p0==1.0"]
+
+    refused = search("\n".join(lines), [], "--dry-run", "--index", index.url)
+
+    assert refused.returncode == 2
+    assert "torch 2.11.0+cu130 cannot be had: no wheel of 2.11.0 on the index has a hash" in refused.stderr
+    other = stubs.Index(tmp_path / "torchs")
+    stubs.torch(other.project("torch"), "2.11.0+cu130")
+    with stubs.serving(other):
+        lines[0] = hashed(other, "torch==2.11.0+cu130", stubs.TAG)
+        done = search("\n".join(lines), ["p0==1.0"], "--dry-run", "--json", "--index", other.url)
+    assert done.returncode == 0, done.stderr
+    (torch,) = json.loads(done.stdout)["differences"]
+    assert (torch["good"], torch["bad"]) == ("2.11.0+cu130", "2.11.0")
