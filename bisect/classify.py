@@ -25,8 +25,9 @@ from .model import Conclusion, Outcome, OutcomeName
 from .result import HazardsResult, TrainResult
 from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
+from .shown import last_sign_of_life, last_words, shown
 from .signatures import Role
-from .signatures.advice import ADVICE, PRESUMED
+from .signatures.advice import CONTROL, PRESUMED, advice_for, ask_for
 from .silence import silence_findings
 from .told import questioned
 
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 __all__ = ["Classification", "Evidence", "classify", "classify_for", "conclude"]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 MAX_EVIDENCE = 12
-MAX_SHOWN = 300
 _HEALTHY = frozenset({OutcomeName.OK, OutcomeName.TOO_FEW_THREADS})
 END = 10**12
 """A line after every line."""
@@ -219,21 +219,14 @@ def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> 
     flags = _flags(root, evidence, facts)
     return Classification(
         outcome=root.outcome,
-        evidence=(*(_shown(finding) for finding in proof), *_last_sign_of_life(root, facts))[:MAX_EVIDENCE],
+        evidence=(*(shown(finding) for finding in proof), *last_sign_of_life(root, facts))[:MAX_EVIDENCE],
         secondary=secondary,
-        advice=_advice(root, evidence, facts),
+        advice=_advice(root, evidence, facts, flags=flags),
         detail=root.detail,
         flags=flags,
         num_threads=_num_threads(evidence, facts),
         conclusion=root.conclusion,
     )
-
-
-def _last_sign_of_life(root: Finding, facts: LogFacts) -> tuple[str, ...]:
-    """The last step before a hang or an unexplained end: a deadline counts from there, not from the start."""
-    if not facts.last_step or root.role < Role.SYMPTOM or root.role > Role.EXIT:
-        return ()
-    return (f"line {facts.last_step}: last sign of life: {_presentable(facts.last_step_text)}",)
 
 
 def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:
@@ -250,27 +243,22 @@ def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...
     return tuple(flags)
 
 
-def _advice(root: Finding, evidence: Evidence, facts: LogFacts) -> str:
+def _advice(root: Finding, evidence: Evidence, facts: LogFacts, *, flags: Sequence[str]) -> str:
     if root.outcome.name is OutcomeName.IMPORT_BROKEN:
         torch = facts.torch[-1][1] if facts.torch else evidence.expected_torch
         return import_advice(root.text, torch=torch, variables=dict(facts.variables) | dict(evidence.variables))
-    return root.advice or ADVICE[root.outcome.name]
+    if root.outcome.name is OutcomeName.UNKNOWN:
+        return root.advice or _ask_for_more(evidence, facts)
+    advice = root.advice or advice_for(root.outcome)
+    return f"{advice} {CONTROL}" if "no_control" in flags else advice
 
 
-_SECRET = re.compile(
-    r"(?<=://)[^/@\s]+@|\bhf_\w{8,}|(?<=[Bb]earer )\S+|(?i:(?<=token=)|(?<=password=)|(?<=api_key=))\S+"
-)
-
-
-def _shown(finding: Finding) -> str:
-    text = _presentable(finding.text)
-    return f"line {finding.line}: {text}" if finding.line else text
-
-
-def _presentable(text: str) -> str:
-    """Without secrets, and of a length to read."""
-    text = _SECRET.sub("***", text.strip())
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3].rstrip(' .')}..."
+def _ask_for_more(evidence: Evidence, facts: LogFacts) -> str:
+    return ask_for(
+        returncode=_returncode(evidence, facts) is not None,
+        threads=_num_threads(evidence, facts) is not None,
+        variables=bool(evidence.variables),
+    )
 
 
 def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
@@ -281,20 +269,14 @@ def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line]
     if name in _HEALTHY and asked and not named_builds(lines, facts, evidence.result):
         name = OutcomeName.UNKNOWN
         proof = f"torch {asked} was asked for, and nothing names the one that ran"
+        advice = "Give a log that names it, or the result file."
     secondary = tuple(dict.fromkeys(finding.outcome for finding in remarks))
     return Classification(
         outcome=Outcome(name=name),
-        evidence=(proof, *(_shown(finding) for finding in remarks[:4]), *_last_words(name, lines)),
+        evidence=(proof, *(shown(finding) for finding in remarks[:4]), *last_words(name, lines)),
         secondary=secondary,
-        advice=advice or ADVICE[name],
+        advice=advice
+        or (_ask_for_more(evidence, facts) if name is OutcomeName.UNKNOWN else advice_for(Outcome(name=name))),
         num_threads=threads,
         conclusion=Conclusion.SKIP if is_installation(evidence, facts) else None,
     )
-
-
-def _last_words(name: OutcomeName, lines: Sequence[Line]) -> tuple[str, ...]:
-    """The end of a log that nothing explains, for a person to look at."""
-    if name is not OutcomeName.UNKNOWN:
-        return ()
-    spoken = [line for line in lines if line.text.strip("\ufffd ")][-3:]
-    return tuple(f"line {line.number}: {_presentable(line.text)}" for line in spoken)

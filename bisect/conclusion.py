@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from .model import Conclusion, Outcome, OutcomeName
 from .result import Answer
-from .signatures.advice import ADVICE, BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE
+from .signatures.advice import BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE, advice_for
 
 if TYPE_CHECKING:
     from .classify import Classification
@@ -88,7 +88,7 @@ def advise(classification: Classification, hunted: Outcome | None = None) -> str
         return _INSTALLATION if classification.conclusion is Conclusion.SKIP else _FEW
     if hunted is None or classification.outcome.matches(hunted) or not _was_seen(classification, hunted):
         return classification.advice
-    return f"{classification.advice} And for the {hunted} behind it: {ADVICE[hunted.name]}"
+    return f"{classification.advice} And for the {hunted} behind it: {advice_for(hunted)}"
 
 
 def explain(classification: Classification, *, hunted: str, conclusion: Conclusion, advice: str) -> str:

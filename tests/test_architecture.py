@@ -29,7 +29,7 @@ PURE = {
         "packages_json", "packages_report", "packages_room", "packages_speed", "packages_speed_step", "packages_step",
         "neighbours", "silence", "told", "speed_posterior", "clean", "moment", "premises", "speed_size", "speed_steps",
         "throughput_doubts", "problem_file", "probability", "redaction", "nodes", "slurm_profile", "slurm_watch",
-        "state", "journal_shape", "shapes", "same_code", "speed_line", "speed_islands",
+        "state", "journal_shape", "shapes", "shown", "same_code", "speed_line", "speed_islands",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip

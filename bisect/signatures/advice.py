@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from ..model import Conclusion, OutcomeName
+from ..model import Conclusion, Outcome, OutcomeName
 
 ADVICE: dict[OutcomeName, str] = {
     OutcomeName.OK: "Nothing to do; a single clean run is weak evidence, so repeat it from a cold compile cache.",
     OutcomeName.FX_FLAG_RACE: "Take torch 2.14 or newer (the flag is per thread there), or hold one lock around mask building, "
-    "forward and backward; confirm with a 1-thread control.",
+    "forward and backward.",
     OutcomeName.OTHER_THREAD_RACE: "Hold one process-wide lock around compilation and mask building, or compile once in the main "
-    "thread before the workers start; confirm with a 1-thread control.",
+    "thread before the workers start.",
     OutcomeName.NESTED_FX: "It fails with one thread too: compile outside the traced or checkpointed region, or use reentrant "
     "checkpointing; a lock or another torch build for thread safety will not help.",
     OutcomeName.COMPILE_ERROR: "Reproduce in one thread with TORCHDYNAMO_VERBOSE=1 and a cold cache; try backend='aot_eager' to see "
@@ -49,8 +49,32 @@ ADVICE: dict[OutcomeName, str] = {
     OutcomeName.NOTHING_COMPILED: "Nothing was compiled: see why (data parallel wrapper, suppressed errors, eager backend) and run again.",
     OutcomeName.TOO_FEW_THREADS: "A race needs two compiling threads: run with --threads 3, and keep this run as the control.",
     OutcomeName.HARNESS_ERROR: "The harness or its command failed, not the build: correct it and run again.",
-    OutcomeName.UNKNOWN: "Give more evidence: the whole log, the exit code (--rc), the thread count (--threads), the environment (--env).",
+    OutcomeName.UNKNOWN: "Give more evidence: the whole log, of every process.",
 }
+
+_BY_KIND: dict[Outcome, str] = {
+    Outcome(
+        name=OutcomeName.OUT_OF_MEMORY, kind="host"
+    ): "The memory of the host ran out, not the GPU's: give the job more (--mem, the "
+    "container's limit), or run fewer loader workers, ranks or compile jobs on a node; dmesg and sacct (MaxRSS) say how much it took.",
+}
+CONTROL = "Confirm with a 1-thread control."
+
+
+def advice_for(outcome: Outcome) -> str:
+    """What to do next about an outcome of this name and kind."""
+    return _BY_KIND.get(outcome, ADVICE[outcome.name])
+
+
+def ask_for(*, returncode: bool, threads: bool, variables: bool) -> str:
+    """What to give of a run that nothing explains: the log, and which of these is not known yet."""
+    unknown = (
+        ("the exit code (--rc)", not returncode),
+        ("the thread count (--threads)", not threads),
+        ("the environment (--env)", not variables),
+    )
+    return ", ".join((ADVICE[OutcomeName.UNKNOWN].rstrip("."), *(words for words, is_due in unknown if is_due))) + "."
+
 
 ENDED_FROM_OUTSIDE = (
     "Something outside ended it, and nothing here says what or why: look at the scheduler (sacct -j JOB --format=State,ExitCode,MaxRSS), "

@@ -10,9 +10,7 @@ import os
 import re
 import subprocess
 import sys
-from bisect.classify import Evidence, classify
 from bisect.commands import classify as command
-from bisect.conclusion import advise
 from pathlib import Path
 
 import pytest
@@ -356,60 +354,6 @@ def test_a_verdict_that_depends_on_the_threads_says_so(tmp_path, text, hunt, tol
     assert f"neither given (--threads N) nor in the log: {told}." in said
     assert said.count("\n") == 1
     assert "--threads N" not in run(path, "--rc", 0, "--hunt", hunt, "--threads", 3)
-
-
-HF_LOSSES = "".join(f"{{'loss': {9 - step}.1, 'grad_norm': 1.2, 'epoch': 0.{step}}}\n" for step in (3, 6, 9))
-HF_BARS = "".join(f" {33 * step}%|###| {step}/3 [00:0{step}<00:01,  1.00s/it]\r" for step in (1, 2))
-HF_SUMMARY = "{'train_runtime': 12.2, 'train_steps_per_second': 0.2, 'train_loss': 8.6, 'epoch': 1.0, 'step': 3}\n"
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        HF_LOSSES + HF_SUMMARY,
-        HF_LOSSES + "100%|####| 3/3 [00:12<00:00,  4.07s/it]" + HF_SUMMARY,
-        HF_LOSSES + HF_SUMMARY + "100%|####| 3/3 [00:12<00:00,  4.07s/it]\n",
-        HF_BARS + HF_LOSSES + HF_SUMMARY,
-        HF_LOSSES + "TrainOutput(global_step=3, training_loss=8.6)\n" + HF_SUMMARY,
-        HF_LOSSES.replace("8.1", "'8.1'") + HF_SUMMARY,
-        "".join(f"[drafter-{worker}] step {step}/3\n" for step in (1, 2, 3) for worker in range(3)),
-    ],
-)
-def test_each_step_is_counted_once_however_often_it_is_told(tmp_path, text):
-    """A summary, a bar and each of three workers would be steps of their own, and the proof a wrong count."""
-    path = tmp_path / "run.log"
-    path.write_text(text)
-
-    assert "Proof: 3 steps reported," in run(path, "--rc", 0)
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "told"),
-    [
-        (HF_LOSSES + HF_SUMMARY, (), "more than one ran: give how many (--threads N)"),
-        (HF_LOSSES + HF_SUMMARY, ("--hunt", "any"), "more than one ran: give how many (--threads N)"),
-        ("[drafter-0] step 1/2\n[drafter-0] step 2/2\n", (), "more than one ran: give how many (--threads N)"),
-        ("Collecting torch\nSuccessfully installed torch-2.11.0\n", (), "give the log of the training"),
-    ],
-)
-def test_a_clean_run_that_does_not_count_says_why_and_what_to_give(tmp_path, text, words, told):
-    """A clean run without a vote would be told that there is nothing to do."""
-    path = tmp_path / "run.log"
-    path.write_text(text)
-
-    (row,) = rows(path, "--rc", 0, *words)
-
-    assert (row["class"], row["conclusion"]) == ("ok", "skip")
-    assert "It does not count because" in row["advice"]
-    assert told in row["advice"]
-    assert "Nothing to do" not in row["advice"]
-
-
-def test_a_clean_run_that_counts_asks_for_another():
-    """Nobody would be told that one clean run is weak evidence."""
-    found = classify(Evidence(log=HF_LOSSES + HF_SUMMARY, returncode=0, threads=3))
-
-    assert "a single clean run is weak evidence" in advise(found)
 
 
 @pytest.mark.parametrize(
