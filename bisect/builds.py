@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from envs import edited
 from envs.build import Built, build, is_built
 from envs.errors import CannotBuildError, CannotRunError, ToolError
-from envs.resolve import lock_for
+from envs.resolve import lock_for, renew
 from envs.store import Store
 
 from .files import write_atomically
@@ -18,9 +18,10 @@ from .model import OutcomeName
 from .state import BuildFacts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from envs.index import File
     from envs.settings import Settings
     from envs.spec import Definition
 
@@ -57,6 +58,7 @@ class Builder:
         commit_is_identity: whether two builds of torch from one commit are one candidate.
         needs_compiler: whether the run calls a C++ compiler, so that its absence is told before a download.
         import_is_the_question: whether a torch that cannot be imported may be the failure that is hunted.
+        served: what the index lists now of the files that the search exchanges; nothing where it was not asked.
         in_use: candidates whose runs are under way, which stay on disk.
     """
 
@@ -69,6 +71,7 @@ class Builder:
     commit_is_identity: bool = True
     needs_compiler: bool = False
     import_is_the_question: bool = False
+    served: Callable[[], Sequence[File]] = tuple
     in_use: Callable[[], frozenset[str]] = frozenset
     _made: dict[str, str] = field(default_factory=dict)
     _took_s: dict[str, float] = field(default_factory=dict)
@@ -84,6 +87,7 @@ class Builder:
     def facts(self, candidate: str) -> BuildFacts:
         """Make the candidate's environment and ask it what it is."""
         try:
+            self._renew(candidate)
             built = self.built(candidate)
             if line := edited.of(built):
                 built = self._built_again(candidate, built, line)
@@ -115,10 +119,16 @@ class Builder:
     def resolved(self, candidate: str) -> BuildFacts:
         """Lock the candidate without building it, for nodes that build what they run: what it is, nobody knows yet."""
         try:
+            self._renew(candidate)
             lock_for(self.define(candidate), self.settings)
         except (CannotBuildError, CannotRunError) as error:
             return self._refused(candidate, error)
         return BuildFacts(candidate=candidate)
+
+    def _renew(self, candidate: str) -> None:
+        """A lock in the store may be of a file that the index has replaced since: then the store's build is too."""
+        if why := renew(self.define(candidate), self.settings, self.served()):
+            self.say(f"{candidate} is resolved anew: {why}")
 
     def built(self, candidate: str) -> Built:
         """The candidate's environment, made when it is not there (any more)."""

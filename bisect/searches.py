@@ -26,6 +26,7 @@ from .pace import percent
 from .plan import left_of
 from .probe import RunKind
 from .progress import follow
+from .replaced import listed, refuse_replaced
 from .report import EXIT_CODES, Report, verdict_name
 from .report_json import as_json
 from .report_text import render
@@ -37,8 +38,9 @@ from .surroundings import refuse_no_room
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from envs.index import File
     from envs.settings import Settings
     from envs.spec import Definition
 
@@ -54,6 +56,7 @@ class Request:
         asked: the checked options.
         settings: where environments come from and go.
         find_range: lists the index and picks the range; called once, when the search starts.
+        files: what the index lists of the exchanged package, asked once.
         base: the definition that builds are exchanged in.
         define: the environment of a candidate, given its entry in the plan.
         directory: the run directory.
@@ -66,6 +69,7 @@ class Request:
     asked: Asked
     settings: Settings
     find_range: Callable[[], Range]
+    files: Callable[[], Sequence[File]]
     base: Definition
     define: Callable[[Mapping[str, Any]], Definition]
     directory: Path
@@ -115,6 +119,8 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
         journal = _reopened(journal)
     else:
         state = State.replay(journal.contents.entries)
+        made = [name for name, build in state.builds.items() if not build.outcome]
+        refuse_replaced(request.directory, made, listed(request.files, offline=request.settings.offline))
         print(f"going on: {len(state.observations)} observations in {path}", file=stderr)
     return journal
 
@@ -172,6 +178,7 @@ def _runner(request: Request, plan: Mapping[str, Any], stderr: IO[str]) -> Probe
             commit_is_identity=request.commit_is_identity,
             needs_compiler=request.asked.needs_compiler,
             import_is_the_question=import_is_the_question(question),
+            served=partial(listed, request.files, offline=request.settings.offline),
         ),
         launcher=_launcher(request, say, watch=partial(follow, stream=stderr) if stderr.isatty() else None),
         request=request.asked.request,

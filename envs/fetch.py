@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from dataclasses import dataclass
+from email.utils import mktime_tz, parsedate_tz
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -55,16 +56,26 @@ def page(url: str, *, timeout_s: float = 30.0) -> Response:
     raise AssertionError("every attempt returns or raises")
 
 
-def size(url: str, *, timeout_s: float = 30.0) -> int:
-    """Bytes of the file at `url` as the server says it; 0 when it does not."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """What a server says of a file: bytes, and POSIX time of its last change; 0 where it does not say."""
+
+    size: int = 0
+    modified: float = 0.0
+
+
+def look(url: str, *, timeout_s: float = 30.0) -> Look:
+    """Ask for the file at `url`, a `file://` one too, without downloading it; nothing known where that fails."""
     import urllib.request  # noqa: PLC0415  (see page)
 
     asked = _request(url, {"User-Agent": _HEADERS["User-Agent"]}, method="HEAD")
     try:
         with urllib.request.urlopen(asked, timeout=timeout_s) as answer:
-            return int(answer.headers.get("Content-Length") or 0)
-    except (OSError, ValueError):
-        return 0
+            changed = parsedate_tz(answer.headers.get("Last-Modified") or "")
+            modified = float(mktime_tz(changed)) if changed else 0.0
+            return Look(size=int(answer.headers.get("Content-Length") or 0), modified=modified)
+    except (OSError, ValueError, OverflowError):
+        return Look()
 
 
 def _request(url: str, headers: Mapping[str, str], *, method: str = "GET") -> urllib.request.Request:

@@ -115,7 +115,7 @@ def exchanged(base: Lock, *, name: str, request: str, files: Iterable[index.File
     Nothing is resolved: that the rest may ask for another version is what such a lock is for.
     """
     wheels = tuple(
-        Wheel(filename=file.filename, sha256=file.sha256, size=file.size, upload_time=_whole_seconds(file.upload_time))
+        Wheel(filename=file.filename, sha256=file.sha256, size=file.size, upload_time=whole_seconds(file.upload_time))
         for file in files
     )
     (first, *_) = index.from_filenames((wheel.filename for wheel in wheels), url="")
@@ -129,6 +129,14 @@ def exchanged(base: Lock, *, name: str, request: str, files: Iterable[index.File
 def pins_digest(pins: Iterable[Pin], *, interpreter: str, history: Iterable[str] = ()) -> str:
     """Identity of one built environment: its exact wheels, the interpreter, and what was done to it since."""
     return _sha256([[asdict(pin) for pin in pins], interpreter, list(history)])
+
+
+def whole_seconds(text: str) -> str:
+    """An index's upload time as a lock writes it, or the lock would differ from itself once read back."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if text else ""
+    except ValueError:
+        return ""
 
 
 def _pin(item: Distribution, target: index.Target, name: str) -> Pin:
@@ -183,14 +191,6 @@ def applies(marker: str, target: index.Target, *, extra: str = "", groups: Itera
         return Marker(marker).evaluate(environment, context="lock_file")
     except (InvalidMarker, UndefinedComparison, UndefinedEnvironmentName) as error:
         raise ValueError(f"marker {marker!r}: {error}") from error
-
-
-def _whole_seconds(text: str) -> str:
-    """An index's upload time as a lock writes it, or the lock would differ from itself once read back."""
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if text else ""
-    except ValueError:
-        return ""
 
 
 def _sha256(value: Any) -> str:  # noqa: ANN401  (anything JSON can spell)

@@ -30,6 +30,7 @@ def compile_lock(
     pythons: tuple[str, ...],
     architectures: tuple[str, ...],
     platform: list[str],
+    again: bool = False,
 ) -> lock.Lock:
     """Let uv resolve.
 
@@ -41,6 +42,7 @@ def compile_lock(
         pythons: interpreters the lock is to serve.
         architectures: machines it is to serve.
         platform: uv's arguments for that.
+        again: take nothing that uv kept of the place of torch at its word.
     """
     with tempfile.TemporaryDirectory(prefix="envs-lock-") as scratch:
         directory = Path(scratch)
@@ -54,6 +56,7 @@ def compile_lock(
                 *("pip", "compile", str(project), "--format", "pylock.toml", "--output-file", str(output)),
                 *("--only-binary", ":all:", "--no-header", "--quiet", *platform, *indexes),
                 *_cutoff_arguments(definition, settings, chosen),
+                *(part for name in sorted(chosen.family) if again for part in ("--refresh-package", name)),
             ]
             code, log = uv.run(arguments, log=directory / f"uv-{number}.log")
             if code == 0:
@@ -140,4 +143,4 @@ def _size(location: str) -> int:
     if location.startswith("file://"):
         path = Path(location.removeprefix("file://"))
         return path.stat().st_size if path.exists() else 0
-    return fetch.size(location) if location.startswith("http") else 0
+    return fetch.look(location).size if location.startswith("http") else 0

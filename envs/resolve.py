@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from . import history, index, interpreter, lock, pylock, spec, uv
+from . import history, index, interpreter, lock, pylock, served, spec, uv
 from .errors import CannotBuildError, UsageError
 from .origin import decide, is_served, published, torch_files, wheelhouse_files
 from .resolution import compile_lock
 from .store import Store
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .settings import Settings
 
 LOCKS = Path(__file__).parent / "locks"
@@ -117,8 +119,24 @@ def committed_lock(definition: spec.Definition) -> lock.Lock | None:
     return None
 
 
-def lock_now(definition: spec.Definition, settings: Settings) -> lock.Lock:
-    """Resolve for this machine and keep the lock in the store."""
+def renew(definition: spec.Definition, settings: Settings, files: Sequence[index.File]) -> str:
+    """Resolve anew where the lock kept on this machine is of another file than the index serves now; why, or ''.
+
+    `files`: what the index lists now.
+    """
+    definition = history.base_of(definition)
+    path = resolved_path(definition, settings)
+    if settings.offline or not files or not path.exists():
+        return ""
+    kept = pylock.from_toml(path.read_text(encoding="utf-8"), origin=str(path))
+    why = served.replaced(kept, files, since=path.stat().st_mtime)
+    if why:
+        lock_now(definition, settings, again=True)
+    return why
+
+
+def lock_now(definition: spec.Definition, settings: Settings, *, again: bool = False) -> lock.Lock:
+    """Resolve for this machine and keep the lock in the store; `again`, whatever uv knows of the wheels already."""
     python = interpreter.find(definition.pythons, uv=uv.program(), offline=settings.offline)
     target = python.target()
     resolved = compile_lock(
@@ -129,6 +147,7 @@ def lock_now(definition: spec.Definition, settings: Settings) -> lock.Lock:
         pythons=(target.python,),
         architectures=(target.architecture,),
         platform=["--python", str(python.path)],
+        again=again,
     )
     keep_lock(definition, settings, resolved)
     return resolved

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import settings, spec
@@ -42,9 +43,11 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     here = settings.from_arguments(args, os.environ)
     base = dataclasses.replace(spec.load(args.env), cuda=args.cuda, channel=spec.Channel.NIGHTLY)
 
+    files = cache(partial(torch_files, base, here))
+
     def find_range() -> Range:
         found = nightlies(
-            torch_files(base, here),
+            files(),
             target_of(base, here),
             cuda=args.cuda,
             what=f"torch nightlies for {args.cuda}",
@@ -62,6 +65,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         asked=question,
         settings=here,
         find_range=find_range,
+        files=files,
         base=base,
         define=define,
         directory=directory_of(args, KIND),

@@ -61,6 +61,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         asked=question,
         settings=here,
         find_range=find_range,
+        files=exchange.files,
         base=base,
         define=exchange.define,
         directory=directory_of(args, f"{KIND}-{package}"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from datetime import UTC, datetime
+from functools import cache
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import backend, settings, spec
@@ -18,6 +19,8 @@ from .search_options import add_search_options, asked, check_builds, check_varia
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
+
+    from envs.index import File
 
 KIND = "torch-releases"
 TAKES_REST = True
@@ -42,11 +45,14 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
 
     own_index = bool(args.cuda or here.index or here.wheelhouse)
 
+    @cache
+    def files() -> tuple[File, ...]:
+        return torch_files(base, here) if own_index else default_files("torch", here)
+
     def find_range() -> Range:
-        files = torch_files(base, here) if own_index else default_files("torch", here)
         today = datetime.now(UTC).date()
         target = target_of(base, here)
-        found = releases(files, target, what="torch releases", cutoff=base.exclude_newer, today=today)
+        found = releases(files(), target, what="torch releases", cutoff=base.exclude_newer, today=today)
         return select(found, good=args.good, bad=args.bad)
 
     def define(entry: Mapping[str, Any]) -> spec.Definition:
@@ -60,6 +66,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         asked=question,
         settings=here,
         find_range=find_range,
+        files=files,
         base=base,
         define=define,
         directory=directory_of(args, KIND),

@@ -12,7 +12,7 @@ import pytest
 
 from envs.errors import CannotRunError
 
-from .stub_index import Stub, served
+from .stub_index import Stub, served, write_wheel
 from .test_search_end_to_end import ROOT, version
 
 pytestmark = [pytest.mark.uv, pytest.mark.socket, pytest.mark.subprocess]
@@ -307,3 +307,21 @@ def test_a_search_whose_definition_was_edited_does_not_go_on(tmp_path, bare):
     for text in (edited.stderr, resumed.stderr):
         assert f"bare is not what it was when the search in {tmp_path / 'out'} began: environment differs" in text
     assert unchanged
+
+
+def test_wheels_that_were_replaced_under_their_names_are_not_mixed_with_the_old_ones(tmp_path, bare):
+    """The locks of the first search lie in the store: half of the second one's builds would be the old files."""
+    with served(tmp_path / "index", [stub(day, f"answer = {int(day >= 4)}") for day in range(6)]) as url:
+        first = nightlies(url, bare, "--json")
+        for day in range(6):
+            write_wheel(tmp_path / "index" / "torch", stub(day, f"answer = {int(day >= 2)}  # and other bytes"))
+        mixed = nightlies(url, bare)
+        fresh = nightlies(url, bare, "--json", out="again")
+        read = bisect("report", tmp_path / "out", "--json")
+
+    assert json.loads(first.stdout)["first_bad"] == version(4)
+    assert mixed.returncode == 2
+    assert "is not what it was when the search in" in mixed.stderr
+    assert json.loads(fresh.stdout)["first_bad"] == version(2), fresh.stderr
+    assert "is resolved anew: the index serves torch-" in fresh.stderr
+    assert json.loads(read.stdout)["first_bad"] == version(4)
