@@ -38,7 +38,7 @@ from .search_options import add_search_options, asked, default_run_directory, wi
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..packages import ItemSet
     from ..packages_pair import Sides
@@ -124,11 +124,22 @@ def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str
     facts = replace(
         bad.facts,
         variables={**bad.facts.variables, **_dumped(args.bad_env)},
-        pth={**bad.facts.pth, **{Path(name).name: _text(name) for name in args.bad_pth}},
+        pth={**bad.facts.pth, **_start_files(args.bad_pth)},
         cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
         imports=tuple(args.imports),
     )
     return told_apart(good, replace(bad, facts=facts), python_of(good.definition, here))
+
+
+def _start_files(names: Sequence[str]) -> dict[str, str]:
+    """The text of each `.pth` by the name it has in site-packages, where two of one name cannot be."""
+    found = {Path(name).name: _text(name) for name in names}
+    if len(found) < len(names):
+        raise UsageError(
+            "two of --bad-pth have the same file name, and site-packages holds one of them",
+            hint="give the one that is there last, or rename one",
+        )
+    return found
 
 
 def _text(name: str) -> str:

@@ -208,6 +208,19 @@ def test_a_list_without_what_torch_requires_is_said_to_be_incomplete(sides, inde
     assert f" resume {out}\n" in report.stdout
 
 
+def test_two_start_files_of_one_name_are_refused(sides, index):
+    """The first would be lost, and acquitted without a run."""
+    for folder in ("one", "two"):
+        (sides / folder).mkdir()
+        (sides / folder / "x.pth").write_text(f"import {folder}\n")
+    options = [word for folder in ("one", "two") for word in ("--bad-pth", str(sides / folder / "x.pth"))]
+
+    done = run(argv(sides, index, *options, "--dry-run"))
+
+    assert done.returncode == 2
+    assert "have the same file name" in done.stderr
+
+
 def test_innocent_packages_are_said_to_be_innocent(sides, index):
     """It fails on both sides: the packages have nothing to do with it."""
     done = run(argv(sides, index, "--out", str(sides / "out"), program="raise SystemExit(1)"))
