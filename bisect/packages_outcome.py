@@ -63,16 +63,15 @@ def report_of(directory: Path) -> SetReport:
 def _as_far_as_tried(step: SetStep, plan: Mapping[str, Any]) -> SetStep:
     """Nothing is innocent where a difference could not be applied and is the first suspect.
 
-    A package without a wheel is one where not even everything applied fails. Files that no list brings back are in
-    neither of the two ends: whatever those do, the two sides may do otherwise for such a file.
+    A package without a wheel and a variable that is not set here are such where not even everything applied fails.
+    Files that no list brings back are in neither of the two ends: whatever those do, the sides may do otherwise.
     """
-    hidden, files = plan.get("hidden", ()), plan.get("unlisted", ())
-    if not isinstance(step, Innocent) or not (files or (hidden and not step.with_all.failures)):
+    told = {"hidden": "without a wheel here", "left_out": "not set here", "unlisted": "in no list of packages"}
+    apart = [f"{words}: {', '.join(plan[key])}" for key, words in told.items() if plan.get(key)]
+    if not isinstance(step, Innocent) or not apart or (step.with_all.failures and not plan.get("unlisted")):
         return step
     tried = "none of the differences that could be applied matters" if plan["items"] else "nothing could be tried"
-    apart = [f"; without a wheel here: {', '.join(hidden)}"] if hidden else []
-    apart += [f"; in no list of packages: {', '.join(files)}"] if files else []
-    return SetExhausted(suspects=(), confidence=0.0, reason="".join([tried, *apart]))
+    return SetExhausted(suspects=(), confidence=0.0, reason="; ".join([tried, *apart]))
 
 
 def _limit(contents: Contents) -> int:

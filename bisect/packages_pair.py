@@ -28,11 +28,13 @@ class Sides:
         good: the side without the failure.
         bad: the side with it.
         hidden: differences that this takes out of the search, each `name good -> bad`.
+        left_out: names of variables that differ and are not set here.
     """
 
     good: Side
     bad: Side
     hidden: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def both(self) -> tuple[Side, Side]:
@@ -58,7 +60,9 @@ class Sides:
             for side in self.both
             if side.lacks
         )
-        return (*lacks, *hidden, *files, *warnings(self.good.facts, self.bad.facts))
+        names = ", ".join(self.left_out)
+        others = [f"not part of the search, variables that differ and are not set here: {names}"] if names else []
+        return (*lacks, *hidden, *files, *others, *warnings(self.good.facts, self.bad.facts))
 
 
 def level(good: Side, bad: Side) -> Sides:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SECRET = re.compile(r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE)
+_SECRET = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE
+)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 

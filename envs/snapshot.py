@@ -35,8 +35,14 @@ CACHES: Mapping[str, str] = {
 }
 """Compile caches below a home directory that no uninstall removes, with their owner."""
 
-_READ = re.compile(r"TORCH|TRITON|PYTORCH|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA_TF32|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH")
-_SECRET = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
+_READ = re.compile(
+    r"TORCH|PYTORCH|TRITON|INDUCTOR|AOT_|CUDA|CUBLAS|CUDNN|CUTLASS|NCCL|NVIDIA_TF32|NVTE_|GLOO_|UCX_"
+    r"|OMP_|GOMP_|KMP_|MKL_|OPENBLAS_|BLIS_|NUMEXPR_"
+    r"|FLASH_ATTENTION|FLASHINFER_|SGLANG_|VLLM_|XFORMERS_|TVM_|TILELANG_|DG_"
+    r"|HF_|TRANSFORMERS_|TOKENIZERS_|ACCELERATE_|DEEPSPEED_"
+    r"|LD_LIBRARY_PATH|LD_PRELOAD|MALLOC_|GLIBC_TUNABLES|PYTHON(?!HOME)"
+)
+_SECRET = re.compile(r"TOKEN(?!IZERS)|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 def of_entry(entry: Entry, directory: Path) -> Snapshot:
@@ -65,12 +71,8 @@ def of_directory(path: Path) -> Snapshot:
 
 
 def compile_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variables that change what torch compiles, loads or runs; nothing that could be a secret."""
-    prefix = re.compile(
-        r"(TORCH|TRITON|PYTORCH|CUDA|CUBLAS|CUDNN|NCCL|NVIDIA_TF32|LD_LIBRARY_PATH|LD_PRELOAD|PYTHONPATH)"
-    )
-    secret = re.compile(r"TOKEN|KEY|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
-    return {name: text for name, text in environ.items() if prefix.match(name) and not secret.search(name)}
+    """The variables that change what training code compiles, loads or runs; nothing that could be a secret."""
+    return {name: text for name, text in environ.items() if _READ.match(name) and not _SECRET.search(name)}
 
 
 def caches_below(home: Path) -> dict[str, str]:

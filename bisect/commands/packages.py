@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING, Any
 from envs import settings, spec
 from envs.build import is_built
 from envs.errors import UsageError
-from envs.snapshot import compile_variables
 
 from .. import packages_json
 from .. import packages_report as reports
@@ -28,7 +27,7 @@ from ..packages_pair import level
 from ..packages_plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
 from ..packages_sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
-from ..packages_variables import common
+from ..packages_variables import common, dumped, left_out, taken
 from ..packages_wheels import told_apart
 from ..probe import RunKind
 from ..report import EXIT_CODES
@@ -87,7 +86,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         print(line, file=stderr, flush=True)
 
     try:
-        sides = level(*_sides(args, here, say))
+        apart = left_out(_dumped(args.good_env), _dumped(args.bad_env))
+        sides = replace(level(*_sides(args, here, say)), left_out=apart)
     except NotBuiltError as unbuilt:
         return to_build_first(unbuilt, here, as_json=args.json, stdout=stdout)
     cost = make_plan(sides, here, request)
@@ -119,11 +119,11 @@ def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str
             f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
         )
     bad = read_side(args.bad, here, base=base, say=say, may_build=not args.dry_run)
-    variables = {**good.facts.variables, **_dumped(args.good_env)}
+    variables = {**good.facts.variables, **taken(_dumped(args.good_env))}
     good = replace(good, facts=replace(good.facts, variables=variables))
     facts = replace(
         bad.facts,
-        variables={**bad.facts.variables, **_dumped(args.bad_env)},
+        variables={**bad.facts.variables, **taken(_dumped(args.bad_env))},
         pth={**bad.facts.pth, **_start_files(args.bad_pth)},
         cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
         imports=tuple(args.imports),
@@ -156,11 +156,8 @@ def _directory(name: str) -> Path:
 
 
 def _dumped(name: str | None) -> Mapping[str, str]:
-    """What a dump of `env` says of torch, CUDA and the loader; nothing else of it is kept."""
-    if not name:
-        return {}
-    pairs = (line.partition("=") for line in _text(name).splitlines() if "=" in line)
-    return compile_variables({key.removeprefix("export ").strip(): value.strip("'\"") for key, _, value in pairs})
+    """Everything that a dump of `env` says; no value of what a search does not take is kept."""
+    return dumped(_text(name)) if name else {}
 
 
 def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journal:
@@ -286,5 +283,6 @@ def _plan(request: Asked, sides: Sides, mixer: Mixer, builder: Builder) -> dict[
         "warnings": list(sides.warnings),
         "hidden": list(sides.hidden),
         "unlisted": list(sides.unlisted),
+        "left_out": list(sides.left_out),
         "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in sides.unreproducible],
     }

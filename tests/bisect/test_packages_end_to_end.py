@@ -100,7 +100,7 @@ def test_a_pair_among_eight_differences_is_found_and_confirmed(sides, index):
 
 def test_equal_packages_and_another_variable_name_the_variable(sides, index):
     """D22: the culprit is no Python package; `no difference` would be wrong."""
-    (sides / "env-good").write_text("PATH=/bin\nCUBLAS_VERSION=12.8\nAWS_SECRET_ACCESS_KEY=x\n")
+    (sides / "env-good").write_text("PATH=/bin\nCUBLAS_VERSION=12.8\nAWS_SECRET_ACCESS_KEY=hunter2\n")
     (sides / "env-bad").write_text("PATH=/bin\nCUBLAS_VERSION=12.9\nTORCH_HOME=/t\n")
     options = ["--good-env", str(sides / "env-good"), "--bad-env", str(sides / "env-bad"), "--json"]
 
@@ -110,7 +110,35 @@ def test_equal_packages_and_another_variable_name_the_variable(sides, index):
     verdict = json.loads(done.stdout)
     assert [item["id"] for item in verdict["members"]] == ["variable:CUBLAS_VERSION"]
     assert {item["id"] for item in verdict["differences"]} == {"variable:CUBLAS_VERSION", "variable:TORCH_HOME"}
-    assert "AWS" not in (sides / "out" / "journal.jsonl").read_text()
+    assert "hunter2" not in (sides / "out" / "journal.jsonl").read_text()
+    assert any("not set here: AWS_SECRET_ACCESS_KEY" in line for line in verdict["warnings"])
+
+
+def test_sides_whose_other_variables_differ_are_not_called_the_same(sides, index):
+    """What a search does not take of a dump may be the cause: it is told by name, and nothing is acquitted."""
+    (sides / "env-good").write_text("OUR_MODE=1\nPWD=/a\nSSH_CONNECTION=x\n")
+    (sides / "env-bad").write_text("OUR_MODE=2\nPWD=/b\nHF_ENDPOINT=https://me:hunter2@host/\n")
+    options = ["--good-env", str(sides / "env-good"), "--bad-env", str(sides / "env-bad")]
+
+    done = run(argv(sides, index, *options, "--out", str(sides / "out"), bad="good.txt"))
+
+    assert done.returncode == 4, done.stderr
+    assert "nothing could be tried; not set here: HF_ENDPOINT, OUR_MODE;" in done.stdout
+    assert "hunter2" not in (sides / "out" / "journal.jsonl").read_text()
+
+
+def test_a_version_check_that_the_dump_switches_off_is_told(sides, index):
+    """D05: the crash of two halves of flashinfer would be taken for one of torch."""
+    lines = "torch==2.11.0+cu130\nflashinfer-python==0.6.10\nflashinfer-cubin==0.6.8\n"
+    (sides / "bad.txt").write_text(lines)
+    (sides / "env-bad").write_text("export FLASHINFER_DISABLE_VERSION_CHECK=1\n")
+    for name, version in (("flashinfer-python", "0.6.10"), ("flashinfer-cubin", "0.6.8")):
+        stubs.wheel(index.project(name), name, version)
+
+    planned = run(argv(sides, index, "--bad-env", str(sides / "env-bad"), "--dry-run"))
+
+    assert "its version check is switched off" in planned.stdout
+    assert "variable:FLASHINFER_DISABLE_VERSION_CHECK (absent) -> 1" in planned.stdout
 
 
 def test_a_variable_of_both_sides_is_set_in_every_run(sides, index):

@@ -112,6 +112,15 @@ def test_secrets_are_not_part_of_a_snapshot():
     assert read == {"TORCH_HOME": "/t", "LD_PRELOAD": "a"}
 
 
+def test_variables_of_threads_allocators_and_serving_stacks_are_read():
+    """The number of OpenMP threads decides a race, and nobody would see that it differs."""
+    given = {"OMP_NUM_THREADS", "KMP_AFFINITY", "PYTHONMALLOC", "PYTHONHASHSEED", "MALLOC_ARENA_MAX", "FLASHINFER_X"}
+    given |= {"SGLANG_X", "HF_HUB_OFFLINE", "TOKENIZERS_PARALLELISM", "MKL_DYNAMIC", "OPENBLAS_NUM_THREADS"}
+    other = {"HF_TOKEN", "PYTHONHOME", "EDITOR", "MY_OMP_THING"}
+
+    assert snapshot.compile_variables(dict.fromkeys(given | other, "1")).keys() == given
+
+
 def test_caches_that_outlive_an_uninstall_have_owners(tmp_path):
     """`pip uninstall` leaves compiled kernels of another torch build that the next run loads."""
     (tmp_path / ".cache" / "tvm-ffi").mkdir(parents=True)
