@@ -1,8 +1,9 @@
-"""The one door to the network that is not uv's: small pages of package indexes, never wheels."""
+"""The one door to the network that is not uv's: small pages of package indexes, and no wheel to install."""
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import time
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
@@ -76,6 +77,17 @@ def look(url: str, *, timeout_s: float = 30.0) -> Look:
             return Look(size=int(answer.headers.get("Content-Length") or 0), modified=modified)
     except (OSError, ValueError, OverflowError):
         return Look()
+
+
+def sha256(url: str, *, timeout_s: float = 30.0) -> str:
+    """Hash of a small file; '' where it cannot be had."""
+    import urllib.request  # noqa: PLC0415  (see page)
+
+    try:
+        with urllib.request.urlopen(_request(url, _HEADERS), timeout=timeout_s) as answer:
+            return hashlib.sha256(answer.read()).hexdigest()
+    except (OSError, ValueError):
+        return ""
 
 
 def _request(url: str, headers: Mapping[str, str], *, method: str = "GET") -> urllib.request.Request:

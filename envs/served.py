@@ -1,12 +1,13 @@
 """Whether an index still serves the file that a lock was made of, by all that can be known without a download.
 
 A page may tell a wheel's hash, which settles it; PyTorch's page of nightlies tells none. Then its size and upload time
-count, and what the server says of the file: its length, and when it was last modified. A wheel that was replaced by one
-of the same length on a server that says no more is not noticed before it is downloaded.
+count, and what the server says of the file: its length, and when it was last modified. Where it does not say when, a
+small file is read and hashed; a large one of the same length is taken for the same.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .index import File
     from .lock import Lock, Wheel
 
+SMALL_BYTES = 16_000_000
 CLOCKS_APART_S = 600.0
 """Seconds by which this clock and a server's may differ."""
 
@@ -36,7 +38,9 @@ def replaced(locked: Lock, files: Iterable[File], *, since: float) -> str:
     for file in files:
         if file.filename in known:
             look = fetch.Look() if file.sha256 else fetch.look(file.url)
-            if why := difference(known[file.filename], file, look, since=since):
+            small = 0 < look.size <= SMALL_BYTES and not look.modified
+            asked = replace(file, sha256=fetch.sha256(file.url)) if small else file
+            if why := difference(known[file.filename], asked, look, since=since):
                 return why
     return ""
 

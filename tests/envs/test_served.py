@@ -1,6 +1,10 @@
 """A file that an index replaced under the same name is noticed, by whatever can be known without a download."""
 
+import hashlib
+import http.server
 import os
+import threading
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +20,48 @@ NOON = 1_780_000_000.0
 def _file(url="https://index.example/torch/", **fields):
     (file,) = index.from_filenames([NAME], url=url)
     return index.File(**{**{name: getattr(file, name) for name in index.File.__slots__}, **fields})
+
+
+def _lock(wheel):
+    torch = Distribution(name="torch", version="2.13.0.dev20260601", source=Source.TORCH, wheels=(wheel,))
+    return Lock(name="x", request="", pythons=("3.11",), exclude_newer="", distributions=(torch,))
+
+
+class _OnlyLengths(http.server.BaseHTTPRequestHandler):
+    """Sends a file of twelve bytes and says nothing of it but its length."""
+
+    def do_GET(self):
+        self.do_HEAD()
+        self.wfile.write(b"x" * 12)
+
+    def do_HEAD(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "12")
+        self.end_headers()
+
+    def log_message(self, *_args):
+        pass
+
+
+@pytest.fixture
+def undated():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _OnlyLengths)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/torch/"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.mark.socket
+def test_a_small_file_of_the_same_length_is_read(undated):
+    """A server that tells neither hash nor date hides a replaced file of the same length."""
+    same = replace(LOCKED, size=12, sha256=hashlib.sha256(b"x" * 12).hexdigest())
+
+    assert "with another hash" in served.replaced(_lock(replace(LOCKED, size=12)), [_file(url=undated)], since=NOON)
+    assert served.replaced(_lock(same), [_file(url=undated)], since=NOON) == ""
+    assert served.replaced(_lock(same), [_file(url="http://127.0.0.1:9/")], since=NOON) == ""
 
 
 @pytest.mark.parametrize(
@@ -53,14 +99,7 @@ def test_a_file_on_disk_is_looked_at_too(tmp_path):
     path = tmp_path / NAME
     path.write_bytes(b"x" * 12)
     os.utime(path, (NOON, NOON))
-    lock = Lock(
-        name="x",
-        request="",
-        pythons=("3.11",),
-        exclude_newer="",
-        distributions=(Distribution(name="torch", version="2", source=Source.TORCH, wheels=(LOCKED,)),),
-    )
 
     assert fetch.look(_file(url=tmp_path.as_uri()).url) == Look(size=12, modified=NOON)
-    assert "with 12 bytes, not 1000" in served.replaced(lock, [_file(url=tmp_path.as_uri())], since=NOON)
-    assert served.replaced(lock, [], since=NOON) == ""
+    assert "with 12 bytes, not 1000" in served.replaced(_lock(LOCKED), [_file(url=tmp_path.as_uri())], since=NOON)
+    assert served.replaced(_lock(LOCKED), [], since=NOON) == ""
