@@ -28,7 +28,7 @@ from .freeze_lines import (
 from .freeze_locks import read_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from envs.index import Target
 
@@ -104,14 +104,32 @@ def _collect(kind: str, found: Iterable[Pin | Unreproducible]) -> Freeze:
     )
 
 
+_EDITABLE = "Editable project location"
+_COLUMN = re.compile(rf"Package|Version|Build|{_EDITABLE}|Location|Installer")
+
+
 def _parse_columns(lines: Sequence[str]) -> Freeze:
-    """`pip list`, `uv pip list`: a header, dashes, then name, version and perhaps the editable location."""
+    """`pip list`, `pip list -v`, `uv pip list`: a header, dashes, then a row for each distribution.
+
+    An old pip calls the location of an editable project `Location`, which with `-v` is where a distribution lies.
+    """
     header = next(line for line in lines if re.match(r"\s*Package\s+Version\b", line))
-    body = lines[lines.index(header) + 1 :]
-    return _collect(
-        "pip list",
-        (_listed(*line.split(None, 2)) for line in body if re.match(r"\s*[A-Za-z0-9]\S*\s+\S", line)),
-    )
+    starts = {match[0]: match.start() for match in _COLUMN.finditer(header)}
+    editable = _EDITABLE if _EDITABLE in starts or "Installer" in starts else "Location"
+    rows = (line for line in lines[lines.index(header) + 1 :] if re.match(r"\s*[A-Za-z0-9]\S*\s+\S", line))
+    cells = (_cells(row, starts) for row in rows)
+    return _collect("pip list", (_listed(row["Package"], row["Version"], row.get(editable, "")) for row in cells))
+
+
+def _cells(row: str, starts: Mapping[str, int]) -> dict[str, str]:
+    """A row by column; one whose columns were moved in transit is read by the number of its words."""
+    ends = [*list(starts.values())[1:], len(row)]
+    cells = {title: row[start:end].strip() for (title, start), end in zip(starts.items(), ends, strict=True)}
+    words = row.split(None, len(starts) - 1)
+    if [cells["Package"], cells["Version"]] == words[:2]:
+        return cells
+    titles = [title for title in starts if title != _EDITABLE or len(words) == len(starts)]
+    return dict(zip(titles, words, strict=False))
 
 
 def _listed(name: str, version: str, location: str = "") -> Pin | Unreproducible:

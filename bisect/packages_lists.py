@@ -52,7 +52,7 @@ def listing_in(path: Path, target: Target) -> Listing:
     packages = {pin.name: pin.version for pin in read.pins if pin.version and not pin.source}
     here = f"Linux with Python {target.python}"
     if "torch" not in packages:
-        raise _no_torch(str(path), read, here)
+        raise _no_torch(str(path), read, (*read.unreproducible, *sourced), here)
     return Listing(
         packages=packages,
         hashes={pin.name: pin.hashes for pin in read.pins if pin.name in packages and pin.hashes},
@@ -68,7 +68,14 @@ def _notes(path: Path, read: Freeze, here: str) -> Iterator[str]:
         yield f"{path}: its extras and groups are taken as installed: {', '.join(read.offered)}"
 
 
-def _no_torch(path: str, read: Freeze, here: str) -> UsageError:
+def _no_torch(path: str, read: Freeze, unreproducible: Sequence[Unreproducible], here: str) -> UsageError:
+    found = next((each for each in unreproducible if each.name == "torch"), None)
+    if found is not None:
+        return UsageError(
+            f"{path}: torch cannot be taken from this list: {found.reason}",
+            hint=f"write its exact version, for instance torch=={found.version or '2.11.0'}; "
+            "an index or a directory that has it is named with --index",
+        )
     if any(each.name == "torch" for each in read.elsewhere):
         return UsageError(f"{path} lists no torch for {here}", hint="give the list of an environment on Linux")
     return UsageError(f"{path} lists no torch", hint="what is compared must be two environments of torch")

@@ -109,6 +109,40 @@ def test_the_two_shapes_of_pip_list_read_alike():
     assert names(read) == {"mine": "an editable directory of the other machine"}
 
 
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        (
+            "Package Version      Editable project location Location         Installer",
+            "torch   2.11.0+cu130                           /x/site-packages pip\nmine    0.1          /home/jo/mine\n",
+        ),
+        (
+            "Package Version Editable project location Location Installer",
+            "torch 2.11.0+cu130 /x/site-packages pip\nmine 0.1 /home/jo/mine /x/site-packages pip\n",
+        ),
+        (
+            "Package Version      Location",
+            "torch   2.11.0+cu130\nmine    0.1          /home/jo/mine\n",
+        ),
+    ],
+    ids=["verbose", "verbose, columns moved", "an old pip"],
+)
+def test_only_editable_rows_of_a_pip_list_are_editable(header, rows):
+    """`pip list -v` says where each package lies: every line would be called editable, and none of them be torch."""
+    read = parsed(f"{header}\n{' '.join('-' * len(word) for word in header.split())}\n{rows}")
+
+    assert [str(pin) for pin in read.pins] == ["torch==2.11.0+cu130"]
+    assert names(read) == {"mine": "an editable directory of the other machine"}
+
+
+def test_a_verbose_list_without_an_editable_row_has_none():
+    """pip leaves the column out then."""
+    read = parsed("Package Version Location Installer\n------- -----\ntorch 2.11.0 /x/site-packages pip\n")
+
+    assert [str(pin) for pin in read.pins] == ["torch==2.11.0"]
+    assert not read.unreproducible
+
+
 def test_pip_inspect_keeps_the_commit():
     """`pip inspect` is the only listing of pip that says where a distribution came from."""
     direct = {"url": "https://a/k", "vcs_info": {"commit_id": "abcdef0"}}

@@ -201,3 +201,22 @@ def test_a_torch_with_wrong_hashes_is_looked_for_on_its_own_index(tmp_path, inde
     assert done.returncode == 0, done.stderr
     (torch,) = json.loads(done.stdout)["differences"]
     assert (torch["good"], torch["bad"]) == ("2.11.0+cu130", "2.11.0")
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("torch>=2.11", "not pinned: >=2.11"),
+        (
+            "torch @ https://a/torch-2.11.0%2Bcu130-cp311-cp311-linux_x86_64.whl",
+            "comes from https://a/torch-2.11.0%2Bcu130-cp311-cp311-linux_x86_64.whl, not from an index",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_listed_torch_is_told(search, line, reason):
+    """`lists no torch` would send a person to look for a line that is there."""
+    done = search(f"{line}\np0==1.0\n", [], "--dry-run")
+
+    assert done.returncode == 2
+    assert f"good.txt: torch cannot be taken from this list: {reason}" in done.stderr
+    assert "for instance torch==2.11.0" in done.stderr
