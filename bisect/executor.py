@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from envs.errors import CannotBuildError
 
 from .builds import EDITED
+from .files import cap_log
 from .judge import Judgement, Question, control_verdict, judge, train_result
 from .launch import JobLostError, Recipe, Stop, Task
 from .model import Conclusion, Observation, OutcomeName
@@ -162,7 +163,7 @@ class ProbeRunner:
         if self.question.kind is RunKind.COMMAND and (line := self.builder.edited(candidate)):
             reason = f"the command changed its environment: {line}"
             judged = Judgement(conclusion=Conclusion.ABORT, outcome=EDITED, reason=reason)
-        _drop_caches(record.directory)
+        _tidy(record.directory)
         return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 
     def _pair(self, candidate: str, run: str, *, mine: RunRecord, other: RunRecord) -> Finding:
@@ -170,7 +171,7 @@ class ProbeRunner:
         pace, base = pace_of(train_result(mine)), pace_of(train_result(other))
         seconds = mine.seconds + other.seconds
         for record in (mine, other):
-            _drop_caches(record.directory)
+            _tidy(record.directory)
         if pace is None or base is None:
             judged = judge(mine if pace is None else other, self.question)
             judged = replace(judged, conclusion=Conclusion.SKIP, reason="one of the pair measured no throughput")
@@ -209,7 +210,7 @@ class ProbeRunner:
         else:
             shutil.rmtree(task.directory, ignore_errors=True)
             self.launcher.run((task,), Stop())
-        _drop_caches(task.directory)
+        _tidy(task.directory)
 
     def _control_verdict(self) -> str:
         records = (load_record(self.directory / name) for name in CONTROLS)
@@ -241,7 +242,8 @@ def _finding(candidate: str, run: str, judged: Judgement, *, seconds: float, nod
     return Finding(observation=observation, evidence=judged.evidence, reason=judged.reason)
 
 
-def _drop_caches(directory: Path) -> None:
-    """A cold run's compile caches are no evidence, and a search makes hundreds."""
+def _tidy(directory: Path) -> None:
+    """A cold run's compile caches are no evidence, and a search makes hundreds; nor is a log without end."""
     for name in ("caches", "home"):
         shutil.rmtree(directory / name, ignore_errors=True)
+    cap_log(directory / "log.txt")

@@ -10,6 +10,9 @@ from filelock import FileLock, Timeout
 
 from envs.errors import UsageError
 
+LOG_BYTES = 16 << 20
+"""What is kept of the log of one run; a search makes hundreds."""
+
 
 def write_atomically(path: Path, text: str) -> None:
     """Write the whole file or nothing: a reader, or a run killed half-way, never sees a part of it."""
@@ -33,6 +36,20 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def cap_log(path: Path, *, limit: int = LOG_BYTES) -> None:
+    """Keep the beginning and the end of a log of more than `limit` bytes, and a line that says what is missing."""
+    if not path.exists() or (size := path.stat().st_size) <= limit:
+        return
+    half = limit // 2
+    with path.open("r+b") as log:
+        log.seek(size - half)
+        tail = log.read(half)
+        tail = tail[tail.find(b"\n") + 1 :]
+        log.seek(half)
+        log.write(f"\n[{size - half - len(tail)} bytes were left out here, after the run was judged]\n".encode() + tail)
+        log.truncate()
 
 
 def refuse_used(path: Path) -> None:

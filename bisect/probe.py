@@ -21,7 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from envs import scrub
+from envs import machine, scrub
 from envs.errors import CannotRunError
 
 from .files import write_atomically
@@ -160,16 +160,19 @@ def run_once(
     heartbeat = Heartbeat(
         path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s, stop=stop
     )
-    completed = built.place.run(
-        argv,
-        cwd=_cwd(request, directory),
-        env=variables,
-        writable=(directory,),
-        readable=(built.path, directory / "staged", _cwd(request, directory)),
-        output=directory / "log.txt",
-        watch=heartbeat.is_dead,
-        warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
-    )
+    try:
+        completed = built.place.run(
+            argv,
+            cwd=_cwd(request, directory),
+            env=variables,
+            writable=(directory,),
+            readable=(built.path, directory / "staged", _cwd(request, directory)),
+            output=directory / "log.txt",
+            watch=heartbeat.is_dead,
+            warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
+        )
+    finally:
+        machine.end_strays(directory.resolve() / "home")
     if stop.is_set():
         raise KeyboardInterrupt
     if not (directory / "log.txt").exists():

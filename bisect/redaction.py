@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from envs.scrub import is_secret
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SECRET = re.compile(
-    r"TOKEN(?!IZERS)|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH|COOKIE|(?:^|_)KEY(?:$|_)|API_?KEY", re.IGNORECASE
-)
 _USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
@@ -22,6 +21,6 @@ def without_credentials(text: str) -> str:
 def without_secrets(variables: Mapping[str, str]) -> dict[str, str]:
     """The variables with the values of secret-looking names, and credentials inside URLs, left out."""
     return {
-        name: "(kept out)" if _SECRET.search(name) else without_credentials(value)
+        name: "(kept out)" if is_secret(name) else without_credentials(value)
         for name, value in sorted(variables.items())
     }

@@ -95,6 +95,22 @@ def end_orphans(directory: Path, *, patience_s: float = 30.0) -> None:
             return
 
 
+def end_strays(home: Path) -> None:
+    """End what a run left behind that led a session of its own: every process whose HOME is that of the run.
+
+    As far as Linux lets it: one that gave itself another HOME, or another user, lives on.
+    """
+    mark = b"\0HOME=" + os.fsencode(home) + b"\0"
+    for environ in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            descriptor = os.pidfd_open(int(environ.parent.name))  # the id of one that ends may be another's at once
+            try:
+                if mark in b"\0" + environ.read_bytes() + b"\0":
+                    signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+            finally:
+                os.close(descriptor)
+
+
 def _commands() -> Iterator[tuple[int, bytes]]:
     """Every process of this machine with its command line."""
     for command in Path("/proc").glob("[0-9]*/cmdline"):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ KEPT = frozenset(
     }
 )
 KEPT_PREFIXES = ("LC_", "SLURM_")
+_SECRET = re.compile(
+    r"TOKEN(?!IZERS)|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTH|COOKIE|JWT|(?:^|_)KEYS?(?:$|_)|(?:API|ACCESS|PRIVATE)_?KEY"
+    r"|_PASS$|^PGPASS",
+    re.IGNORECASE,
+)
+"""Names that hold what may not be written down, and what a child gets only where somebody gives it on purpose."""
 # What a download needs to get through a firewall; for uv and pip only.
 NETWORK = frozenset(
     {
@@ -79,6 +86,11 @@ CACHES = {
 }
 
 
+def is_secret(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    return bool(_SECRET.search(name))
+
+
 def child_environment(
     environ: Mapping[str, str],
     *,
@@ -91,14 +103,14 @@ def child_environment(
     """Environment for a process inside a built environment; makes its `home` and temporary directory.
 
     Args:
-        environ: the surrounding environment; only `KEPT` names of it survive.
+        environ: the surrounding environment; only `KEPT` names of it survive, and no secret of a scheduler.
         python: the environment's interpreter; its directory comes first on PATH, so `torchrun` is its own.
         home: HOME of the child.
         caches: directory below which every compile cache lies.
         without: names that do not survive, though they are among the `KEPT` ones.
         extra: variables set on top of it all (a definition's `environment`, a probe's variables).
     """
-    taken = {name for name in environ if (name in KEPT or name.startswith(KEPT_PREFIXES)) and name not in without}
+    taken = {name for name in environ if (name in KEPT or _is_kept_by_prefix(name)) and name not in without}
     kept = {name: environ[name] for name in taken}
     directories = {name: str(caches / directory) for name, directory in CACHES.items()}
     home.mkdir(parents=True, exist_ok=True)
@@ -112,6 +124,10 @@ def child_environment(
         "PYTHONSAFEPATH": "1",
         **dict(extra),
     }
+
+
+def _is_kept_by_prefix(name: str) -> bool:
+    return name.startswith(KEPT_PREFIXES) and not is_secret(name)
 
 
 def dropped(environ: Mapping[str, str], child: Mapping[str, str]) -> tuple[str, ...]:

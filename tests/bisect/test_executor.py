@@ -2,8 +2,10 @@
 
 import json
 import math
+import re
 from bisect.builds import Builder
 from bisect.executor import ProbeRunner
+from bisect.files import LOG_BYTES
 from bisect.judge import Question
 from bisect.launch import LocalLauncher
 from bisect.model import Conclusion, Outcome
@@ -260,3 +262,19 @@ def test_a_command_that_removes_its_evidence_gives_no_vote(tmp_path, gone):
 
     assert (found.observation.conclusion, found.observation.outcome) == (Conclusion.SKIP, "harness_error")
     assert str(tmp_path / "out" / "run-0001") in found.reason
+
+
+def test_a_long_log_is_judged_whole_and_kept_in_part(tmp_path):
+    """Hundreds of runs would fill the disk; a line in the middle would be lost before it was looked for."""
+    body = "yes x | head -c 12000000; echo KeyError; yes y | head -c 12000000; echo the end"
+    question = Question(kind=RunKind.COMMAND, signature="KeyError")
+    request = RunRequest(kind=RunKind.COMMAND, command=("sh", "-c", body), timeout_s=60)
+
+    (found,) = run(runner(tmp_path, {"a": ""}, question=question, request=request), "a", "run-0001")
+
+    assert (found.observation.conclusion, found.evidence) == (Conclusion.BAD, ("KeyError",))
+    kept = (tmp_path / "out" / "run-0001" / "log.txt").read_bytes()
+    assert len(kept) < LOG_BYTES + 200
+    assert kept.startswith(b"x\n")
+    assert kept.endswith(b"y\nthe end\n")
+    assert re.search(rb"\n\[72\d{5} bytes were left out here", kept)

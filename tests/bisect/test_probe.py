@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from envs.machine import process_name
+
 from .fake_python import CLEAN, fake_environment
+from .killing import wait_until
 
 pytestmark = pytest.mark.subprocess
 
@@ -54,6 +57,25 @@ def test_the_child_is_scrubbed_and_secrets_are_not_kept(tmp_path, monkeypatch):
     assert {"PYTHONPATH", "HF_TOKEN"} <= set(json.loads(text)["scrubbed"])
 
 
+def test_a_secret_of_the_scheduler_does_not_reach_the_child(tmp_path, monkeypatch):
+    """A token that lets anybody submit jobs would be in a child's hands, and in the run directory."""
+    monkeypatch.setenv("SLURM_JWT", "hunter2")
+    monkeypatch.setenv("SLURM_JOB_ID", "77")
+
+    record = run(tmp_path, "print(os.environ.get('SLURM_JWT'), os.environ['SLURM_JOB_ID'])")
+
+    assert record.log().strip() == "None 77"
+    assert "hunter" not in (tmp_path / "run" / "record.json").read_text()
+
+
+def test_what_leads_a_session_of_its_own_ends_with_the_run(tmp_path):
+    """A server that a command left behind would slow the next run down, and write into a judged one."""
+    body = "import subprocess; print(subprocess.Popen(['sleep', '3600'], start_new_session=True).pid)"
+    pid = int(run(tmp_path, body).log())
+
+    wait_until(lambda: not process_name(pid))
+
+
 def test_a_variable_that_a_side_does_not_have_does_not_come_from_the_surroundings(tmp_path, monkeypatch):
     """The threads of this shell would be those of both sides, and the number of threads acquitted."""
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
@@ -64,7 +86,18 @@ def test_a_variable_that_a_side_does_not_have_does_not_come_from_the_surrounding
 
 
 @pytest.mark.parametrize(
-    "name", ["HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_PASSWORD", "API_KEY", "WANDB_API_KEY", "AUTHORIZATION"]
+    "name",
+    [
+        "HF_TOKEN",
+        "AWS_SECRET_ACCESS_KEY",
+        "MY_PASSWORD",
+        "API_KEY",
+        "WANDB_API_KEY",
+        "AUTHORIZATION",
+        "SLURM_JWT",
+        "SSH_KEYS",
+        "DB_PASS",
+    ],
 )
 def test_secret_names_are_recognised(name):
     """Any of these in a journal is a leak."""
@@ -72,7 +105,15 @@ def test_secret_names_are_recognised(name):
 
 
 @pytest.mark.parametrize(
-    "name", ["KEYBOARD_LAYOUT", "OMP_NUM_THREADS", "TORCHINDUCTOR_CACHE_DIR", "TOKENIZERS_PARALLELISM"]
+    "name",
+    [
+        "KEYBOARD_LAYOUT",
+        "OMP_NUM_THREADS",
+        "TORCHINDUCTOR_CACHE_DIR",
+        "SLURM_JOB_ID",
+        "PASSES",
+        "TOKENIZERS_PARALLELISM",
+    ],
 )
 def test_other_names_are_kept(name):
     """Evidence that hides harmless variables cannot be reproduced."""
