@@ -82,7 +82,7 @@ def _missing_in_log(
     if returncode is None and not facts.finished:
         told = f"{facts.different_steps} steps and no failure, but neither an exit code nor a last word"
         return Verdict(OutcomeName.UNKNOWN, told)
-    if facts.short_of_end is not None and not facts.finished:
+    if facts.short_of_end is not None:
         told = f"step {facts.short_of_end.done} of {facts.short_of_end.total}, and no word that training ended"
         return Verdict(OutcomeName.UNKNOWN, told, _CUT)
     if _has_trained(facts) or is_installation(evidence, facts):

@@ -96,7 +96,7 @@ class LogFacts:
         first_step: position of the first of them.
         last_file: line of the header over the last file, where the log is several files shown by `head` or `tail`.
         last_step: position of the last of them, and `last_step_text` what it says.
-        short_of_end: the farthest step, where by its own count there were more to come.
+        short_of_end: the farthest step, where by its own count more were to come and nothing after it tells an end.
         finished: whether the end of the log says that something was done.
         told_end: whether it does so in words, after which nothing goes wrong any more; else its last step was the last of all.
         worked: whether it says so of the training.
@@ -155,7 +155,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         different_steps=num_different(steps),
         last_step=steps[-1][0] if steps else 0,
         last_step_text=steps[-1][1].text if steps else "",
-        short_of_end=short_of_end(steps),
+        short_of_end=short_of_end(lines, steps),
         finished=all_made or says_finished(lines),
         told_end=says_finished(lines),
         worked=all_made or says_worked(lines, steps=len(steps)),

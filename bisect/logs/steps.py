@@ -6,7 +6,7 @@ The name of an option, a setting and the progress bar of a download look like st
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
@@ -50,10 +50,11 @@ _NO_TRAINING_BAR = re.compile(
 )
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)", re.IGNORECASE)
 
-_FINISHED = re.compile(
-    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)|100%\|",
-    re.IGNORECASE,
+_DONE = re.compile(
+    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)", re.IGNORECASE
 )
+_FINISHED = re.compile(rf"{_DONE.pattern}|100%\|", re.IGNORECASE)
+_EARLY = re.compile(r"\bearly[- ]stopp(?:ed|ing)\b", re.IGNORECASE)
 _UNFINISHED = re.compile(
     r"\b(?:not|never|before|to|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
     re.IGNORECASE,
@@ -121,22 +122,32 @@ def is_last_of_all(step: Step | None) -> bool:
     return int(step.done) >= int(step.total)
 
 
-def short_of_end(steps: Sequence[tuple[int, Step]]) -> Step | None:
-    """The farthest step where it is not the last one, by its own word of how many there are; None where it is, or says none.
+def short_of_end(lines: Sequence[Line], steps: Sequence[tuple[int, Step]]) -> Step | None:
+    """The farthest step where, by its own word of how many there are, more were to come and nothing after it tells an end.
 
-    A log that reports every tenth step need not report the last one, and some count from 0.
+    Of the steps told last and of those told most: an evaluation that came to its end is not the end of training. A log
+    that reports every tenth step need not report the last one, and some count from 0.
     """
-    last = steps[-1][1] if steps else None
-    if last is None or not last.total or max(len(last.done), len(last.total)) > MAX_DIGITS:
-        return None
-    alike = [
-        step
-        for _, step in steps
-        if (step.unit, step.total) == (last.unit, last.total) and epoch_of(step) == epoch_of(last)
+    counted = [
+        (line, step) for line, step in steps if step.total and max(len(step.done), len(step.total)) <= MAX_DIGITS
     ]
-    made = sorted({int(step.done) for step in alike if len(step.done) <= MAX_DIGITS})
-    apart = median(later - earlier for earlier, later in pairwise(made)) if len(made) > 1 else 1
-    return None if made[-1] + apart >= int(last.total) else next(step for step in alike if int(step.done) == made[-1])
+    told = [(step.unit, step.total) for _, step in counted]
+    for unit, total in dict.fromkeys((*told[-1:], *(most for most, _ in Counter(told).most_common(1)))):
+        alike = [(line, step) for line, step in counted if (step.unit, step.total) == (unit, total)]
+        epoch = epoch_of(alike[-1][1])
+        made = {int(step.done): step for _, step in alike if epoch_of(step) == epoch}
+        apart = median(later - earlier for earlier, later in pairwise(sorted(made))) if len(made) > 1 else 1
+        if max(made) + apart < int(total) and not _tells_end(lines, after=alike[-1][0]):
+            return made[max(made)]
+    return None
+
+
+def _tells_end(lines: Sequence[Line], *, after: int) -> bool:
+    return any(
+        _EARLY.search(line.text) or _is_last_word(line.text, _DONE)
+        for line in lines[-LAST_LINES:]
+        if line.number > after
+    )
 
 
 def epoch_of(step: Step) -> str:

@@ -140,6 +140,9 @@ def made(first, last, total, every=1):
         " 10%|#   | 1/10 [00:01<00:09]\r 20%|##  | 2/10 [00:02<00:08]\n",
         "| epoch 1 |  200/ 2983 batches | loss 9\n| epoch 1 |  400/ 2983 batches | loss 8\n",
         "".join(f"epoch 1 {line}\n" for line in made(1, 40, 40).splitlines()) + "epoch 2 step 1/40 loss 9\n",
+        "Epoch 1/3: 100%|####| 40/40 [00:10<00:00]\nEpoch 2/3:  20%|#  | 8/40 [00:02<00:08]",
+        "Loading checkpoint shards: 100%|####| 4/4 [00:10<00:00]\n" + made(1, 3, 40),
+        made(1, 9, 40) + "Evaluating:  50%|#| 5/10 [00:01<00:01]\rEvaluating: 100%|##| 10/10 [00:02<00:00]\n",
     ],
 )
 def test_a_log_that_stops_short_of_its_last_step_is_no_clean_run(log):
@@ -154,7 +157,16 @@ def test_a_log_that_stops_short_of_its_last_step_is_no_clean_run(log):
 
 
 @pytest.mark.parametrize(
-    "log", [made(0, 39, 40), made(0, 990, 1000, every=10), made(1, 39, 40) + made(1, 40, 40), made(1, 40, 40)]
+    "log",
+    [
+        made(0, 39, 40),
+        made(0, 990, 1000, every=10),
+        made(1, 39, 40) + made(1, 40, 40),
+        made(1, 40, 40),
+        made(1, 40, 40) + "Evaluating:  50%|#| 5/10 [00:01<00:01]\rEvaluating: 100%|##| 10/10 [00:02<00:00]\n",
+        made(1, 9, 40) + "early stopping at step 9\n",
+        made(1, 2, 5).replace("step", "iter") + made(1, 40, 40),
+    ],
 )
 def test_a_log_that_comes_to_its_last_step_is_whole(log):
     """A healthy run that counts from 0, or tells every tenth step, would give no vote."""
