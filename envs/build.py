@@ -217,7 +217,7 @@ def _build(
             )
             replay.forget(building)
         report("asking the environment what it is")
-        found = _ask(building, definition, _locked_torch(pins), place)
+        found = _ask(building, definition, _locked_torch(pins), place, report)
         if definition.history:
             report("noting what the history left")
             expected.keep(building, pins, definition.history)
@@ -246,7 +246,9 @@ def _locked_torch(pins: tuple[Pin, ...]) -> str:
     return next((pin.version for pin in pins if pin.name == "torch"), "")
 
 
-def _ask(building: Path, definition: Definition, locked_torch: str, place: Place) -> fingerprints.Fingerprint:
+def _ask(
+    building: Path, definition: Definition, locked_torch: str, place: Place, report: Callable[[str], None]
+) -> fingerprints.Fingerprint:
     """Ask the environment and refuse one that is not what was asked for.
 
     A torch that cannot be imported stays: whether that is the failure that is hunted is for the search to say.
@@ -260,6 +262,7 @@ def _ask(building: Path, definition: Definition, locked_torch: str, place: Place
         environment=definition.environment,
         place=place,
         venv=building / "venv",
+        report=report,
     )
     differences = fingerprints.compare(definition, found, locked_torch=locked_torch)
     if definition.history:  # what it did to torch is what it is for

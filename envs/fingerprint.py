@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,14 @@ from .errors import CannotBuildError
 from .place import HOST
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from .place import Place
     from .spec import Definition
 
+PATIENCE_S = 300.0
+"""How long an environment may take to answer: torch is imported from a slow shared file system in a minute or two."""
+REPORT_S = 20.0
 _ASK = Path(__file__).parent / "inside" / "ask.py"
 
 
@@ -107,6 +111,9 @@ def ask(
     environment: tuple[tuple[str, str], ...] = (),
     place: Place = HOST,
     venv: Path | None = None,
+    report: Callable[[str], None] = lambda _: None,
+    report_s: float = REPORT_S,
+    patience_s: float = PATIENCE_S,
 ) -> Fingerprint:
     """Let the environment of `python` say what it is.
 
@@ -117,6 +124,9 @@ def ask(
         environment: the definition's variables.
         place: where the environment lives.
         venv: the environment, where a container has to be given it; None when it is the image's own.
+        report: told a line while there is no answer.
+        report_s: seconds between two of them.
+        patience_s: seconds after which there is none: then torch is one that cannot be imported.
     """
     answer = scratch / "fingerprint.json"
     env = scrub.child_environment(
@@ -124,16 +134,18 @@ def ask(
     )
     log = scratch / "fingerprint.log"
     done = place.run(
-        [str(python), str(_ASK), str(answer)],
+        [str(python), "-X", "faulthandler", str(_ASK), str(answer)],
         cwd=scratch,
         env=env,
         writable=(scratch,),
         readable=(_ASK.parent,) if venv is None else (venv, _ASK.parent),
-        timeout_s=600.0,
+        timeout_s=patience_s,
         output=log,
+        watch=_Waiting(report, every_s=report_s, patience_s=patience_s).tell,
+        warn_signal=signal.SIGABRT,
     )
     if not answer.exists():
-        return _unanswered(done, log.read_text(errors="replace"), driver)
+        return _unanswered(done, log.read_text(errors="replace"), driver, patience_s=patience_s)
     return parse(answer.read_text(encoding="utf-8"), driver=driver)
 
 
@@ -232,10 +244,32 @@ def _below(path: str, directory: str) -> bool:
     return Path(path).resolve().is_relative_to(Path(directory).resolve())
 
 
-def _unanswered(done: process.Completed, log: str, driver: str) -> Fingerprint:
-    """The interpreter died while importing torch: a crash is an answer too."""
-    how = "took longer than 600 s" if done.timed_out else f"ended with {done.returncode}"
+@dataclass(slots=True)
+class _Waiting:
+    """Says from time to time that there is no answer yet."""
+
+    report: Callable[[str], None]
+    every_s: float
+    patience_s: float
+    told: int = 0
+
+    def tell(self, elapsed_s: float) -> bool:
+        """Called with the seconds so far; never ends the child."""
+        if elapsed_s >= (self.told + 1) * self.every_s:
+            self.told += 1
+            self.report(f"  torch is being imported for {elapsed_s:.0f} s (given up after {self.patience_s:.0f} s)")
+        return False
+
+
+def _unanswered(done: process.Completed, log: str, driver: str, *, patience_s: float) -> Fingerprint:
+    """The interpreter died while importing torch: a crash is an answer too, and so is a silence.
+
+    At the deadline faulthandler writes where the import stood, the innermost call first.
+    """
+    how = f"took longer than {patience_s:.0f} s" if done.timed_out else f"ended with {done.returncode}"
     lines = log.strip().splitlines()
+    if done.timed_out:
+        lines = [line.strip() for line in lines if line.startswith("  File ")][:1]
     return Fingerprint(
         torch_error=f"importing torch {how}" + (f": {lines[-1]}" if lines else ""),
         torch_traceback=log[-4000:],

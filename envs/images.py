@@ -90,6 +90,7 @@ def _asked(definition: Definition, place: Place, store: Store, digest: str, *, r
             driver=machine.driver_version(),
             environment=definition.environment,
             place=place,
+            report=report,
         )
         _refuse_unfit(definition, said)
         shutil.rmtree(scratch, ignore_errors=True)
