@@ -154,8 +154,8 @@ def kinds(equal: Sequence[Sequence[str]]) -> dict[str, int]:
     kind: dict[str, int] = {}
     for number, group in enumerate(equal):
         joined = {kind[name] for name in group if name in kind} | {number}
-        same = [name for name, known in kind.items() if known in joined]
-        kind.update(dict.fromkeys((*same, *group), min(joined)))
+        shared = [name for name, known in kind.items() if known in joined] if len(joined) > 1 else []
+        kind.update(dict.fromkeys((*shared, *group), min(joined)))
     return kind
 
 
