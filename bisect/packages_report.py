@@ -26,7 +26,7 @@ from .probability import percent
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .packages import ItemSet, SetObservation, SetStep, Suspect
+    from .packages import Count, ItemSet, SetObservation, SetStep, Suspect
 
 SCHEMA = 1
 ITEMS_SHOWN = 12
@@ -124,7 +124,8 @@ def sentence(report: SetReport) -> str:
     effort = f"{report.runs} {'pairs' if report.measured else 'runs'} in {report.environments} environments"
     match step:
         case FoundSet():
-            return f"{_guilty(step)} ({report.hunted}; {percent(step.confidence)} sure after {effort})"
+            guilty = _guilty(step, of=len(report.items))
+            return f"{guilty} ({report.hunted}; {percent(step.confidence)} sure after {effort})"
         case Innocent():
             return _innocent(report, step, effort)
         case NarrowedSet():
@@ -153,15 +154,22 @@ def _innocent(report: SetReport, step: Innocent, effort: str) -> str:
     return f"{told}; a {what} up to {percent(step.allowed_rate)} with all of them is not excluded"
 
 
-def _guilty(step: FoundSet) -> str:
+def _guilty(step: FoundSet, *, of: int) -> str:
     alone = ", ".join(str(count) for count in step.forward)
-    gone = ", ".join(f"without {name} {count}" for name, count in zip(step.members, step.reverse, strict=False))
+    counts = zip(step.members, step.reverse, strict=False)
+    gone = ", ".join(f"without {name}{_of_these(step, count, of)} {count}" for name, count in counts)
     if step.any_of:
         both = f", without both {step.reverse[0]}" if step.reverse else ""
         return f"guilty: each of {' and '.join(step.members)} on its own: alone {alone}{both}"
     together = " together" if len(step.members) > 1 else ""
     bad = " bad" if any(count.change is None for count in step.forward) else ""
     return f"guilty: {' + '.join(step.members)}{together}: alone {alone}{bad}, {gone}{bad}{_other_way(step)}"
+
+
+def _of_these(step: FoundSet, count: Count, of: int) -> str:
+    """What was left without a member, where it was not everything else."""
+    few = 1 < len(step.members) < of and count.items <= frozenset(step.members)
+    return f" ({' + '.join(sorted(count.items))} alone)" if few else ""
 
 
 def _other_way(step: FoundSet) -> str:

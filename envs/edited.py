@@ -45,12 +45,16 @@ def told(directory: Path) -> str:
         left=expected.read(directory),
         since_ns=(directory / "environment.json").stat().st_mtime_ns,
     )
-    faults = [f"{item.kind} {item.path}" for item in found.findings if item.fault and _is_change(item)]
+    faults = [_words(item) for item in found.findings if item.fault and _is_change(item)]
     if not faults:
         return ""
     more = f" and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
     where = shlex.quote(str(directory / "venv"))
     return f"{', '.join(faults[:_SHOWN])}{more}; see `python -m envs verify {where}`"
+
+
+def _words(item: Finding) -> str:
+    return f"{item.path} ({item.detail})" if item.kind is Kind.UNEXPECTED else f"{item.kind} {item.path}"
 
 
 def _is_change(item: Finding) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
@@ -137,7 +139,7 @@ def unexpected(installed: Iterable[tuple[str, str]], pins: Sequence[Pin]) -> Ite
     have = {name: version for name, version in installed}  # noqa: C416  (mypy knows the types this way)
     wanted = {pin.name: pin.version for pin in pins}
     for name in sorted(have.keys() | wanted.keys()):
-        if have.get(name) == wanted.get(name):
+        if _same_version(have.get(name, ""), wanted.get(name, "")):
             continue
         if name not in have:
             detail = f"locked {wanted[name]}, not installed"
@@ -146,6 +148,14 @@ def unexpected(installed: Iterable[tuple[str, str]], pins: Sequence[Pin]) -> Ite
         else:
             detail = f"locked {wanted[name]}, installed {have[name]}"
         yield Finding(kind=Kind.UNEXPECTED, path=name, detail=detail)
+
+
+def _same_version(one: str, other: str) -> bool:
+    """A wheel's directory may spell its version otherwise than the index does (`2024.07.04`, `2024.7.4`)."""
+    try:
+        return Version(one) == Version(other)
+    except InvalidVersion:
+        return one == other
 
 
 def since_built(found: Iterable[Finding], left: Left, actual: Mapping[str, str]) -> Iterator[Finding]:

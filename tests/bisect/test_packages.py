@@ -15,6 +15,7 @@ from bisect.packages import (
     SetProblem,
     next_set,
 )
+from bisect.packages_differences import Item, ItemKind
 from bisect.packages_report import SetReport, sentence
 
 import pytest
@@ -43,6 +44,19 @@ def coin(culprit, *, bad=1.0, good=0.0, seed=0, any_of=False):
         return Conclusion.BAD if random_.random() < (bad if held else good) else Conclusion.GOOD
 
     return judge
+
+
+def told(found, seen):
+    """The answer in a sentence."""
+    differences = tuple(
+        Item(id=name, kind=ItemKind.PACKAGE, name=name, good="1", bad="2", weight=1.0, why="") for name in items(6)
+    )
+    return sentence(
+        SetReport(
+            hunted="x", good="a", bad="b", items=differences, step=found, seen=tuple(seen), names={}, facts={},
+            unreproducible=(), warnings=(), import_changes={}, proof=(), reproduce=(), journal="",
+        )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("size", [1, 2])
@@ -98,13 +112,7 @@ def test_a_member_without_which_it_still_fails_is_named_as_such():
         assert count.items == frozenset(items(6)) - {member}
         assert (count.failures > 0) == (member == stays)
     assert len(seen) < 60
-    told = sentence(
-        SetReport(
-            hunted="x", good="a", bad="b", items=(), step=found, seen=tuple(seen), names={}, facts={},
-            unreproducible=(), warnings=(), import_changes={}, proof=(), reproduce=(), journal="",
-        )
-    )  # fmt: skip
-    assert f"reverting {stays} alone does not mend it" in told
+    assert f"reverting {stays} alone does not mend it" in told(found, seen)
 
 
 def test_a_member_is_missed_from_everything_not_from_the_set_alone():
@@ -112,6 +120,23 @@ def test_a_member_is_missed_from_everything_not_from_the_set_alone():
     found, _ = search(SetProblem(items=items(6)), coin(frozenset({"p0", "p1"})))
 
     assert {count.items for count in found.reverse} == {frozenset(items(6)) - {member} for member in ("p0", "p1")}
+
+
+def test_a_member_that_everything_needs_is_missed_from_what_can_be_built():
+    """p5 does not import without p0: of everything but p0 nothing can be said, and the report says what was run."""
+
+    def judge(mix):
+        if "p5" in mix and "p0" not in mix:
+            return Conclusion.SKIP
+        return Conclusion.BAD if {"p0", "p1"} <= mix else Conclusion.GOOD
+
+    found, seen = search(SetProblem(items=items(6)), judge)
+
+    assert set(found.members) == {"p0", "p1"}
+    missed = dict(zip(found.members, found.reverse, strict=True))
+    assert missed["p0"].items == {"p1"}
+    assert missed["p1"].items == frozenset(items(6)) - {"p1"}
+    assert "without p0 (p1 alone) 0/" in told(found, seen)
 
 
 def test_a_pair_that_shows_half_of_the_time_is_a_pair():

@@ -6,6 +6,7 @@ import pytest
 
 from envs import expected, verify
 from envs.errors import UsageError
+from envs.findings import unexpected
 from envs.lock import Pin, Source
 from envs.spec import Action, HistoryStep
 
@@ -320,3 +321,12 @@ def test_no_environment(tmp_path):
     """One line, not a traceback."""
     with pytest.raises(UsageError, match="is not a virtual environment"):
         verify.verify(tmp_path)
+
+
+def test_a_version_spelled_otherwise_is_the_same_version():
+    """certifi unpacks to `certifi-2024.07.04.dist-info`: every search would take it for a changed environment."""
+    pin = Pin(name="certifi", version="2024.7.4", source=Source.DEFAULT, filename="x", sha256="x")
+
+    assert not list(unexpected([("certifi", "2024.07.04")], [pin]))
+    assert list(unexpected([("certifi", "2024.7.5")], [pin]))
+    assert list(unexpected([], [pin]))
