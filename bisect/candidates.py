@@ -247,6 +247,14 @@ def _position(listing: Listing, text: str, option: str) -> int:
         return names[asked]
     if isinstance(asked, date):
         day = asked.isoformat()
+        called = [at for at, item in enumerate(listing.candidates) if item.id == text]  # some versions are dates
+        if called:
+            return called[0]
+        if not _is_nightly(listing.candidates[0]) and all(item.date != day for item in listing.candidates):
+            raise UsageError(
+                f"{option} {text} is a date, and none of the {listing.what} is of that day",
+                hint=f"give a version, like {listing.candidates[-1].id}; dates are for torch-nightlies",
+            )
         return _find(listing, text, option, is_it=lambda item: item.date == day, older=lambda item: item.date < day)
     version = asked
     public, day = version.public, nightly_date(version)

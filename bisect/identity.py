@@ -33,10 +33,12 @@ class Identity:
     Attributes:
         options: each with its value, as a journal may hold it: without credentials in URLs.
         defaults: what each means where it is not given; a journal older than an option says nothing of it.
+        spelled: each as it stands on a command line.
     """
 
     options: Mapping[str, Any]
     defaults: Mapping[str, Any]
+    spelled: Mapping[str, str]
 
     @classmethod
     def of(cls, args: argparse.Namespace) -> Identity:
@@ -46,6 +48,7 @@ class Identity:
         return cls(
             options={name: _plain(getattr(args, name)) for name in names},
             defaults={name: _plain(parser.get_default(name)) for name in names},
+            spelled={"rest": "the command after --", "command": "the command", **_spelled(parser)},
         )
 
     def refuse_another(self, header: Mapping[str, Any], command: str, path: Path) -> None:
@@ -54,8 +57,9 @@ class Identity:
         mine = {**self.options, "command": command}
         differing = sorted(name for name in known.keys() | mine.keys() if known.get(name) != mine.get(name))
         if differing:
+            told = ", ".join(self.spelled.get(name, name) for name in differing)
             raise UsageError(
-                f"{path} is of another search: {', '.join(differing)} differ",
+                f"{path} is of another search: {told} {'differs' if len(differing) == 1 else 'differ'}",
                 hint="give another --out, or the same options",
             )
 
@@ -77,6 +81,11 @@ def refuse_edited(header: Mapping[str, Any], definition: Definition, path: Path)
         f"{', '.join(differing)} differ{'s' if len(differing) == 1 else ''}",
         hint="put it back, or start another search with another --out",
     )
+
+
+def _spelled(parser: argparse.ArgumentParser) -> dict[str, str]:
+    actions = parser._actions  # noqa: SLF001  (argparse tells the options of a parser in no other way)
+    return {action.dest: (action.option_strings or [str(action.metavar)])[-1] for action in actions}
 
 
 def _plain(value: object) -> object:

@@ -15,7 +15,19 @@ from . import packages_report as reports
 from .commands.search_options import RUN_S
 from .packages_differences import items
 from .packages_pair import sizes
-from .plan import BUILD_S, BYTES_S, LOSSES, RATES, expected_pairs, gigabytes, no_room, runs_told, set_runs, time_told
+from .plan import (
+    BUILD_S,
+    BYTES_S,
+    LOSSES,
+    RATES,
+    counted,
+    expected_pairs,
+    gigabytes,
+    no_room,
+    runs_told,
+    set_runs,
+    time_told,
+)
 
 if TYPE_CHECKING:
     from envs.settings import Settings
@@ -92,8 +104,9 @@ class SetPlan:
         room = (
             f"at most {gigabytes(self.download_bytes)} to download, about {gigabytes(self.disk_bytes)} of disk at once"
         )
+        differences = counted(len(self.items), "difference")
         return [
-            f"{len(self.items)} differences, about {self.environments} environments to build, the two ends among them",
+            f"{differences}, about {self.environments} environments to build, the two ends among them",
             f"  {room if self.disk_bytes else 'sizes unknown: the index does not tell them'}",
             f"  {runs_told(self.runs, self.pairs)}; at most {self.max_runs}; up to twice that if two act together",
             f"  {time_told(self.seconds)}",

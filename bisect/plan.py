@@ -80,8 +80,9 @@ class Plan:
 
     def lines(self) -> list[str]:
         """The plan for a person."""
+        builds = f"about {counted(self.builds, 'build')}"
         found = [
-            f"plan: {self.num_candidates} candidates ({self.cached} built already), about {self.builds} builds",
+            f"plan: {self.num_candidates} candidates ({self.cached} built already), {builds}",
             f"      {self._sizes()}",
             f"      {self._runs()}; at most {self.max_runs}",
             f"      {time_told(self.seconds)}",
@@ -119,6 +120,11 @@ def runs_told(runs: Sequence[tuple[float, int]], pairs: Sequence[tuple[float, in
 def time_told(seconds: Sequence[float]) -> str:
     """`about 7 or 95 min`."""
     return f"about {' or '.join(dict.fromkeys(f'{each / 60:.0f}' for each in seconds))} min"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 build`, `2 builds`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def gigabytes(count: int) -> str:

@@ -53,9 +53,9 @@ def _commit_lines(report: Report) -> list[str]:
     between = git_range(report)
     if between is None:
         return []
-    warning = "commits of nightlies lie on the nightly branch; the date in a version is not the commit's date"
+    nightly = "commits of nightlies lie on the nightly branch; the date in a version is not the commit's date"
     compare = f"https://github.com/pytorch/pytorch/compare/{between.replace('..', '...')}"
-    return [between, compare, warning, *report.commits]
+    return [between, compare, *([nightly] if report.kind == "torch-nightlies" else []), *report.commits]
 
 
 def _table(report: Report, *, form: str = "simple") -> str:

@@ -186,7 +186,7 @@ def spellings(name: str, version: str, cuda: str) -> tuple[str, ...]:
 
 def _reason(version: str, other: str) -> str:
     elsewhere = f", only another build of it, {other}" if other else ""
-    return f"{version} has no wheel on the index any more{elsewhere}"
+    return f"{version} has no wheel on the index{elsewhere}"
 
 
 def _torch_index(definition: Definition, settings: Settings) -> str:

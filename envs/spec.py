@@ -160,6 +160,8 @@ def load(name_or_path: str) -> Definition:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
+        if name_or_path.endswith(".toml"):
+            raise UsageError(f"no such file: {name_or_path}", hint="give the path of a definition, or a name") from None
         raise _unknown_definition(name_or_path) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the definition {path}: {error}") from error

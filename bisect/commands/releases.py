@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import os
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
@@ -56,6 +57,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
 
     question = asked(args)
     refuse_missing(question, here, base=base, torch_repo=args.torch_repo or "")
+    exchange.refuse_stranger()
     request = Request(
         kind=KIND,
         asked=question,
@@ -91,6 +93,14 @@ class Exchange:
             self._files = default_files(self.package, self.settings)
         return self._files
 
+    def refuse_stranger(self) -> None:
+        """UsageError for a package that the definition's lock does not hold, with the near names."""
+        names = [item.name for item in lock_for(self.base, self.settings).distributions]
+        if self.package not in names:
+            near = difflib.get_close_matches(self.package, names)
+            hint = f"did you mean {' or '.join(near)}?" if near else f"it has {', '.join(names)}"
+            raise UsageError(f"{self.package} is not in the environment {self.base.name}", hint=hint)
+
     def define(self, entry: Mapping[str, Any]) -> spec.Definition:
         """The definition with the package at this version; its lock is the base's with one distribution exchanged."""
         version = entry["version"]
@@ -106,10 +116,6 @@ class Exchange:
 
     def _lock(self, definition: spec.Definition, version: str) -> lock.Lock:
         base = lock_for(self.base, self.settings)
-        locked = [item for item in base.distributions if item.name == self.package]
-        if not locked:
-            names = ", ".join(item.name for item in base.distributions)
-            raise UsageError(f"{self.package} is not in the environment {self.base.name}", hint=f"it has {names}")
         files = [file for file in self.files() if index.matches(file.version, Version(version)) and not file.yanked]
         if not all(file.sha256 for file in files):
             raise CannotBuildError(

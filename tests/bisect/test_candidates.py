@@ -191,6 +191,20 @@ def test_an_endpoint_that_is_nothing_is_a_usage_error(text):
         select(listing, good=text, bad="newest")
 
 
+@pytest.mark.parametrize("text", ["20260901", "2026-09-01"])
+def test_a_date_is_no_endpoint_among_releases(text):
+    """`not on the index, which has 2.8.0 to 2.15.0` sends a person to look for a version that is a date."""
+    with pytest.raises(UsageError, match=f"--good {text} is a date, and none of the torch releases is of that day"):
+        select(release_listing(wheel("2.8.0"), wheel("2.15.0")), good=text, bad="newest")
+
+
+def test_a_version_that_is_a_date_is_a_version():
+    """Some packages are versioned by their day; another release may have been uploaded on it."""
+    found = release_listing(wheel("20231228"), wheel("20250506"))
+
+    assert select(found, good="20231228", bad="20250506").good == "20231228"
+
+
 def test_one_build_is_no_range():
     """A search in a single build would claim something about nothing."""
     listing = nightly_listing(dev("20260601"), dev("20260602"))

@@ -84,7 +84,7 @@ def test_another_build_of_a_release_does_not_stand_in_for_it(plan):
     (gone,) = told["unreproducible"]
     assert (gone["name"], gone["reason"]) == (
         "built",
-        "1.0 has no wheel on the index any more, only another build of it, 1.0+cu130",
+        "1.0 has no wheel on the index, only another build of it, 1.0+cu130",
     )
 
 

@@ -62,6 +62,13 @@ def test_the_time_is_told_for_each_failure_rate():
     )
 
 
+def test_one_build_is_not_told_as_several():
+    """`about 1 builds` makes a reader doubt the number."""
+    sizes = {"run_s": 1.0, "download_bytes": 0, "disk_bytes": 0, "free_bytes": 1, "keep": 6}
+
+    assert make_plan(problem(cached=frozenset(NAMES[:7])), certain=True, **sizes).lines()[0].endswith(", about 1 build")
+
+
 def test_a_certain_probe_needs_its_endpoints_and_a_halving():
     """The hazard probes settle a build in one run; the plan must not scare with repeats."""
     assert plan(certain=True).runs == ((1.0, 8),)

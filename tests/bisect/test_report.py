@@ -116,6 +116,15 @@ def test_every_verdict_has_its_promised_keys_and_exit_code(name):
     assert EXIT_CODES[name] == codes[name]
 
 
+@pytest.mark.parametrize("kind", ["torch-releases", "torch-nightlies"])
+def test_the_branch_of_nightlies_is_told_of_nightlies_only(kind):
+    """The commits of two releases would be looked for on a branch where they are not."""
+    text = render(replace(report(STEPS["found"]), kind=kind))
+
+    assert ("nightly branch" in text) is (kind == "torch-nightlies")
+    assert "github.com/pytorch/pytorch/compare" in text
+
+
 @pytest.mark.parametrize("name", ["no-regression", "contradiction", "exhausted"])
 def test_nothing_is_invented_where_nothing_was_found(name):
     """C20, C22: no culprit section, last_good and first_bad are null, and the reason is there."""
@@ -157,7 +166,6 @@ def test_the_report_shows_the_proof_and_the_commits():
 
     assert "2.10.0 run-0003: RuntimeError: Detected" in text
     assert f"compare/{'a' * 40}...{'b' * 40}" in text
-    assert "nightly branch" in text
     assert "triton 3.5.1 -> 3.6.0" in text
     assert text.index("regression:") < text.index("reproduce with:")
 

@@ -102,7 +102,9 @@ def test_a_signature_and_the_reports_and_the_next_run_in_the_same_directory(tmp_
     assert verdict["skipped"][0]["reason"].startswith("failed otherwise than hunted")
     assert verdict["proof"][0].endswith("KeyError: custom")
     assert other.returncode == 2
-    assert "of another search" in other.stderr
+    assert "of another search: --default-index, --index, --signature differ" in other.stderr
+    fourth = nightlies(secret, bare, "--signature", "KeyError", command=("python", "-c", "pass"))
+    assert "of another search: the command after -- differs" in fourth.stderr
     out = tmp_path / "out"
     texts = (".json", ".jsonl", ".txt", ".md", ".html")
     kept = [path for path in out.rglob("*") if path.is_file() and path.suffix in texts]
@@ -190,6 +192,8 @@ HAZARD = ("--probe", "hazards", "--for", "fx_flag_trace")
         ((*RELEASES, *COMMAND, "./no-such-command"), 2, "there is no command './no-such-command'"),
         ((*RELEASES, *COMMAND, "python", "no-such-file.py"), 2, "there is no file 'no-such-file.py'"),
         (("releases", "triton", "--env", "cu130", *RELEASES[1:], "--profile", "huge"), 2, "unknown profile"),
+        (("releases", "tritn", "--env", "cu130", *RELEASES[1:6], *NOWHERE[2:]), 2, "did you mean triton?"),
+        (("train", "my env.toml", "--dry-run", *NOWHERE), 2, "no such file: my env.toml"),
         (("torch-nightlies", *RELEASES[1:], "--profile", "huge"), 2, "unknown profile"),
         (("packages", "--good", "cu128", "--bad", "cu130", "--dry-run", *NOWHERE, "--profile", "huge"), 2, "profile"),
         (("train", "cu130", "--dry-run", *NOWHERE, "--workaround", "lok"), 2, "unknown workaround 'lok'"),
