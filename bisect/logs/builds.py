@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
+
 from ..model import Outcome
 from ..signatures import Role
 from .findings import Finding
@@ -47,7 +49,17 @@ def same_build(expected: str, found: str) -> bool:
     """Whether a version found can be the one asked for; a local part (`+cu130`) is compared where both have one."""
     expected_public, _, expected_local = expected.partition("+")
     found_public, _, found_local = found.partition("+")
-    return expected_public == found_public and (not expected_local or not found_local or expected_local == found_local)
+    return _version(expected_public) == _version(found_public) and (
+        not expected_local or not found_local or expected_local == found_local
+    )
+
+
+def _version(text: str) -> Version | str:
+    """The version, equal for 2.11 and 2.11.0; the text itself where it is none."""
+    try:
+        return Version(text)
+    except InvalidVersion:
+        return text
 
 
 def _unexpected(

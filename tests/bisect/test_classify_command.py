@@ -215,7 +215,9 @@ def test_a_version_is_found_wherever_a_logger_puts_it(tmp_path, line, failure):
 
     (wrong,) = rows(path, "--threads", 3, "--expect", "torch=2.10.0")
     (right,) = rows(path, "--threads", 3, "--expect", "torch=2.11.0+cu130")
+    (short,) = rows(path, "--threads", 3, "--expect", "torch=2.11")
 
+    assert short["class"] == right["class"]
     assert (wrong["class"], wrong["conclusion"]) == ("wrong_build", "skip")
     assert right["class"] == ("fx_flag_race" if failure else "ok")
     assert "not checked" not in wrong["advice"] + right["advice"]
