@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packaging.requirements import InvalidRequirement, Requirement
@@ -139,7 +139,8 @@ def requirement(line: str) -> Pin | Unreproducible:
     if len(parsed.specifier) != 1 or not exact or exact[0].endswith(".*"):
         reason = f"not pinned: {parsed.specifier or 'any version'}"
         return Unreproducible(name=name, reason=reason, line=line, marker=marker)
-    return Pin(name=name, version=exact[0], hashes=hashes, marker=marker)
+    found = checked(name, exact[0], line=line)
+    return replace(found, hashes=hashes, marker=marker)
 
 
 def _wheel_parts(url: str) -> tuple[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
 from .freeze_forks import installed, offered
-from .freeze_lines import Pin, Unreproducible, credentials_removed, parted
+from .freeze_lines import Pin, Unreproducible, checked, credentials_removed, parted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -92,4 +92,6 @@ def _locked(entry: Mapping[str, Any]) -> Pin | Unreproducible:
     digests = [f"sha256:{file['hashes']['sha256']}" for file in files if file.get("hashes", {}).get("sha256")]
     hashes = tuple(digests) + tuple(file["hash"] for file in files if "hash" in file)
     url = entry.get("archive", {}).get("url", source.get("url", ""))
-    return Pin(name=name, version=version, source=url, hashes=hashes, marker=marker)
+    if url or not version:
+        return Pin(name=name, version=version, source=url, hashes=hashes, marker=marker)
+    return replace(checked(name, version, line=name), hashes=hashes, marker=marker)

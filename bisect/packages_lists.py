@@ -43,7 +43,9 @@ def listing_in(path: Path, target: Target) -> Listing:
     try:
         read = freeze.parse(freeze.decode(path.read_bytes()), target=target)
     except ValueError as error:
-        raise UsageError(f"{path}: {error}", hint="give a freeze, a `pip list`, a lock or an environment") from error
+        raise UsageError(
+            f"{path}: {error}", hint="give a freeze or `pip list` of it, or the environment itself"
+        ) from error
     sourced = tuple(
         Unreproducible(name=pin.name, reason=f"comes from {pin.source}, not from an index", version=pin.version)
         for pin in read.pins

@@ -265,6 +265,12 @@ def test_a_lock_that_leaves_two_versions_is_refused():
         parsed(PYLOCK.format("python_version >= '3.8'"))
 
 
+@pytest.mark.parametrize("text", ["p0===of-today", '[[package]]\nname = "p0"\nversion = "of-today"\n'])
+def test_what_is_no_version_is_named(text):
+    """It would be looked up, and the command end as if it had a bug."""
+    assert names(parsed(text)) == {"p0": "not a version: of-today"}
+
+
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "lock-version = \n[[packages]]"])
 def test_a_broken_file_says_why(text):
     """A truncated upload must not be read as an empty environment."""
