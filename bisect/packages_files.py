@@ -22,21 +22,27 @@ _IMPORTABLE = (".py", ".so", ".pyc")
 _SHOWN = 6
 
 
-def unlisted(findings: Iterable[Finding]) -> tuple[str, ...]:
-    """Files that an environment rebuilt from its list would not have as they are here, `edited torch/__init__.py`.
+def unlisted(findings: Iterable[Finding], *, python: str, rebuilt_with: str) -> tuple[str, ...]:
+    """What an environment rebuilt from its list would not have as it is here, `edited torch/__init__.py`.
 
     A package that nobody owns is told once. A `.pth` is a difference of its own, and bookkeeping changes nothing.
+
+    Args:
+        findings: what was found in it.
+        python: full version of its interpreter.
+        rebuilt_with: minor version of the interpreter that mixes have.
     """
     files = sorted((item.kind, _inside(item.path)) for item in findings if _matters(item))
     told = Counter((kind, _whole(path) if kind is Kind.UNOWNED else path) for kind, path in files)
     lines = [f"{_WORDS[kind]} {path}" for kind, path in told]
     more = [f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-    return (*lines[:_SHOWN], *more)
+    other = [f"Python {python}, not {rebuilt_with}"] if not f"{python}.".startswith(f"{rebuilt_with}.") else []
+    return (*other, *lines[:_SHOWN], *more)
 
 
 def _matters(item: Finding) -> bool:
     if item.kind is Kind.UNOWNED:
-        return item.path.endswith(_IMPORTABLE) and item.path.startswith("lib")
+        return item.path.endswith(_IMPORTABLE) and item.path.startswith("lib") and "__pycache__/" not in item.path
     return item.kind is Kind.NO_RECORD or (item.kind in _WORDS and ".dist-info/" not in item.path)
 
 

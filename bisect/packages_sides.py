@@ -140,7 +140,8 @@ def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:
     left = [path / item.path for item in found if item.kind is Kind.UNOWNED and item.path.endswith(".pth")]
     pth = {file.name: file.read_text(encoding="utf-8", errors="replace") for file in left}
     facts = replace(side.facts, pth=pth, requires=requirements_in(path))
-    return replace(side, name=str(path), facts=facts, unlisted=unlisted(found))
+    apart = unlisted(found, python=said.python, rebuilt_with=python_of(side.definition, settings).minor)
+    return replace(side, name=str(path), facts=facts, unlisted=apart)
 
 
 def _exact(

@@ -2,7 +2,9 @@
 
 from bisect.freeze import parse
 from bisect.packages_differences import Facts, ItemKind, families, items, needs, warnings
+from bisect.packages_files import unlisted
 
+from envs.findings import Finding, Kind
 from envs.index import Target
 
 HERE = Target(python="3.11", architecture="x86_64", glibc="2.36")
@@ -96,3 +98,23 @@ def test_an_import_needs_its_package_and_a_residue_needs_everything():
         ("residue:all", "sglang"),
         ("residue:all", "idna"),
     }
+
+
+def test_what_no_list_of_packages_brings_back_is_named_and_bytecode_is_not():
+    """A package copied into site-packages, a patched file or another Python would be called no difference."""
+    site = "lib/python3.10/site-packages"
+    found = [
+        Finding(kind=Kind.UNOWNED, path=f"{site}/loose/__init__.py"),
+        Finding(kind=Kind.UNOWNED, path=f"{site}/loose/more.so"),
+        Finding(kind=Kind.UNOWNED, path=f"{site}/loose/data.json"),
+        Finding(kind=Kind.UNOWNED, path=f"{site}/__pycache__/gone.cpython-310.pyc"),
+        Finding(kind=Kind.UNOWNED, path=f"{site}/left.pth"),
+        Finding(kind=Kind.CHANGED, path=f"{site}/torch/__init__.py"),
+        Finding(kind=Kind.CHANGED, path=f"{site}/torch-2.11.0.dist-info/direct_url.json"),
+        Finding(kind=Kind.PTH, path=f"{site}/left.pth", fault=False),
+    ]
+
+    told = unlisted(found, python="3.10.4", rebuilt_with="3.11")
+
+    assert told == ("Python 3.10.4, not 3.11", "edited torch/__init__.py", "of no package loose/")
+    assert not unlisted(found[2:5], python="3.11.7", rebuilt_with="3.11")
