@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from bisect.cli import main
-from bisect.commands.matrix import BUDGET, DEFAULT_AXES, _exit_code, _interrupt, add_arguments
+from bisect.commands.matrix import BUDGET, DEFAULT_AXES, _exit_code, add_arguments
 from bisect.matrix_axes import parse_axes, parse_budget
 from bisect.matrix_gate import parse_gate
 from bisect.recommend import Advice
@@ -85,9 +85,3 @@ def test_the_help_names_the_default_budget():
 
     assert parse_budget(BUDGET) == axes.budget
     assert f"{BUDGET} in ours)" in " ".join(parser.format_help().split())
-
-
-def test_a_terminated_job_ends_like_ctrl_c():
-    """SIGTERM of a scheduler would leave no report and no word on how to go on."""
-    with pytest.raises(KeyboardInterrupt):
-        _interrupt(15, None)
