@@ -179,7 +179,8 @@ def _its_worker_went_on(finding: Finding, circumstances: Circumstances) -> bool:
     if finding.worker in {worker.name for worker in circumstances.workers}:
         return finding.worker in went_on
     if circumstances.workers:
-        return len(went_on) >= max(len(circumstances.workers), circumstances.num_threads or 0)
+        threads = circumstances.num_threads or 0 if circumstances.workers[0].is_thread else 0
+        return len(went_on) >= max(len(circumstances.workers), threads)
     return (circumstances.num_threads or 1) < 2 or _in_a_package(finding)
 
 

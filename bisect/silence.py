@@ -33,7 +33,7 @@ def silence_findings(workers: Sequence[Worker], *, num_threads: int) -> tuple[Fi
         of = f" of {step.total}" if step.total else ""
         text = f"{silent.name} made no step after step {step.number}{of}, and the others went on"
         return (_finding(text, silent.last_line),)
-    if 0 < len(workers) < num_threads:
+    if 0 < len(workers) < num_threads and workers[0].is_thread:
         names = ", ".join(worker.name for worker in workers)
         return (_finding(f"steps are reported by {names} alone, of {num_threads} worker threads", 0, advice=_FEWER),)
     return ()

@@ -2,7 +2,8 @@
 
 What kills a worker leaves it without steps. A line that stands before the first step of a run in which every worker
 then went on (what an earlier job ended with, an old log that was printed first, what a guard will do) is a question,
-unless a traceback or a logger's level of alarm shows that it happened here.
+unless a traceback or a logger's level of alarm shows that it happened here. So is a sentence about a failure later on,
+where every worker is shown to have gone on.
 """
 
 from __future__ import annotations
@@ -22,9 +23,11 @@ if TYPE_CHECKING:
     from .logs.findings import Finding
 
 _ADVICE = (
-    "The line stands before the first step of a run that then went on: look whether it tells of this run, or of an "
-    "earlier one or a setting; without that line the run can be judged."
+    "The run went on as if nothing had happened: look whether the line tells of this run, or of an earlier one or a "
+    "setting; without that line the run can be judged."
 )
+_NEAR = 5
+"""Lines after a failure in which a retry of it is told."""
 _FATAL = BUILD_FAILURES - {OutcomeName.HANG}
 """A silence that steps followed is over, whoever tells of it."""
 
@@ -51,10 +54,17 @@ def _may_be_anothers(finding: Finding, facts: LogFacts, *, is_clean: bool) -> bo
     if not finding.line or not failure or finding.outcome.name not in _FATAL or not facts.first_step:
         return False
     of_another_file = finding.line < facts.last_file <= facts.first_step
-    if not (finding.alone or of_another_file) or any(
-        finding.line <= retry <= facts.first_step for retry in facts.retries
-    ):
+    if not (finding.alone or of_another_file):
         return False
     if finding.worker and not of_another_file:
         return any(worker.name == finding.worker and finding.line < worker.steps[0].line for worker in facts.workers)
-    return finding.line < facts.first_step and is_clean
+    if any(finding.line <= retry <= max(finding.line, facts.first_step) + _NEAR for retry in facts.retries):
+        return False
+    return is_clean and (finding.line < facts.first_step or (finding.told and _went_on(finding, facts)))
+
+
+def _went_on(finding: Finding, facts: LogFacts) -> bool:
+    """Whether the log shows of every worker by its name that it made steps after that line, or had made all of them."""
+    return bool(facts.workers) and all(
+        worker.steps[-1].line > finding.line or worker.steps[-1].is_last for worker in facts.workers
+    )

@@ -6,7 +6,7 @@ Judges nothing: which finding is the cause of which is for `classify`.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ..model import Outcome, OutcomeName
@@ -39,6 +39,7 @@ class Finding:
         conclusion: what another question concludes, where the signature says so.
         thread: the thread it happened in, where known.
         worker: the worker that the line is of or names.
+        told: it stands behind words, as in a sentence.
         alone: nothing but the line itself shows it: no traceback, and no logger that calls it a warning or an error.
         names: what the signature's named groups caught.
         frames: source files of the traceback it ended, outermost first.
@@ -54,6 +55,7 @@ class Finding:
     conclusion: Conclusion | None = None
     thread: str = ""
     worker: str = ""
+    told: bool = False
     alone: bool = False
     names: tuple[tuple[str, str], ...] = ()
     frames: tuple[str, ...] = ()
@@ -78,6 +80,9 @@ _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
 _USER_SITE = re.compile(r"/\.local/lib/python3[\d.]*/site-packages/")
 _ENVIRONMENT = re.compile(r"/(?:site|dist)-packages/|/bin/\w+$")
 _INFORMATION = re.compile(r".{0,60}\b(?:INFO|DEBUG|TRACE)\b")
+_RAISED_BEFORE = re.compile(r"(?:[\w.]+(?:Error|Exception|Warning))?\W*\Z")
+_WORD = re.compile(r"\b[A-Za-z]{2,}\b")
+WORDS_OF_A_SENTENCE = 3
 _RAISED = re.compile(r"\b[A-Z]\w*(?:Error|Exception)\b")
 _NEVER_AT_INFO = frozenset(
     {
@@ -186,7 +191,13 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
         return None
     if told is Speech.OPEN:
         return _open_question(line, _around(text, start))
-    return _finding(line, signature, _around(text, start), names, block)
+    found = _finding(line, signature, _around(text, start), names, block)
+    return replace(found, told=block is None and _stands_in_a_sentence(text[:start]))
+
+
+def _stands_in_a_sentence(before: str) -> bool:
+    """Whether more stands before an error text than a launcher, a logger or an exception puts there."""
+    return len(_WORD.findall(_RAISED_BEFORE.sub("", before))) >= WORDS_OF_A_SENTENCE
 
 
 def _is_vetoed(signature: Signature, line: Line, following: Sequence[Line]) -> bool:

@@ -47,6 +47,7 @@ _ALARM_LEVEL = re.compile(
     r"\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\[?[WEF]\d{4} \S*\d\d|\blevel['\"]?[:=]\s?['\"]?(?:warn|error|critical|fatal)|##\[error\]"
 )
 _LABEL = re.compile(r"\[((?:drafter|thread|worker)-\d+)\]", re.IGNORECASE)
+_RANK = re.compile(r"\[(rank)[ _:-]?(\d+)\]", re.IGNORECASE)
 _PREFIX = re.compile(
     r"""\s*(?:
       \[?\d{4}-\d\d-\d\d[T\x20_]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?:?   # 2026-11-29 12:00:01,123
@@ -76,6 +77,7 @@ class Line:
         text: it without colours and prefixes.
         seconds: its time stamp, since any fixed point; None without one.
         label: the thread that its prefix names.
+        rank: the process that its prefix names (`rank-1`).
         is_alarm: whether its logger calls it a warning or an error.
     """
 
@@ -83,6 +85,7 @@ class Line:
     text: str
     seconds: float | None = None
     label: str = ""
+    rank: str = ""
     is_alarm: bool = False
 
 
@@ -135,7 +138,9 @@ def read_lines(chunks: Iterable[str]) -> tuple[Line, ...]:
 def _lines(number: int, raw: str) -> Iterator[Line]:
     label = _LABEL.search(raw[:120])
     is_alarm = bool(_ALARM_LEVEL.search(raw[:120]))
-    return (Line(number, text, seconds(raw), label[1] if label else "", is_alarm) for text in _texts(raw))
+    rank = _RANK.search(raw[:120])
+    names = (label[1] if label else "", f"rank-{rank[2]}" if rank else "")
+    return (Line(number, text, seconds(raw), *names, is_alarm) for text in _texts(raw))
 
 
 def _is_new(raw: str, *, shapes: Counter[str], num_kept: int) -> bool:

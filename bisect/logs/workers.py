@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STEPS_BEHIND = 3
 """Different steps that others made after a worker's last word, where no total says how many there were to make."""
 
+PROCESS = "rank"
 _NAMED = re.compile(r"\b(drafter|thread|worker|replica)[-_ #]?(\d+)\b", re.IGNORECASE)
 _AT_REST = re.compile(
     r"\b(?:finish(?:ed)?|completed?|done|early[- ]stopp(?:ed|ing)|all \d+ steps made)\b", re.IGNORECASE
@@ -62,6 +63,11 @@ class Worker:
     rested: bool = False
 
     @property
+    def is_thread(self) -> bool:
+        """Whether it is one of the threads of a process; else it is a process."""
+        return self.kind != PROCESS
+
+    @property
     def kind(self) -> str:
         """What it is: `drafter` of `drafter-1`."""
         return _kind(self.name)
@@ -72,7 +78,7 @@ def named_worker(line: Line) -> str:
     if line.label:
         return line.label.lower()
     match = _NAMED.search(line.text)
-    return f"{match[1].lower()}-{match[2]}" if match else ""
+    return f"{match[1].lower()}-{match[2]}" if match else line.rank
 
 
 def workers_of(lines: Sequence[Line], reports: Sequence[tuple[Line, Step]]) -> tuple[Worker, ...]:

@@ -38,7 +38,7 @@ def test_a_failure_told_before_a_run_that_then_went_on_gives_no_vote(line, retur
         outcome, conclusion = judged(log, returncode=returncode)
 
         assert (outcome, conclusion) == ("unknown", Conclusion.SKIP)
-        assert "before the first step" in classify(Evidence(log=log, returncode=returncode, threads=3)).advice
+        assert "as if nothing had happened" in classify(Evidence(log=log, returncode=returncode, threads=3)).advice
 
 
 @pytest.mark.parametrize(
@@ -56,6 +56,17 @@ def test_a_failure_told_before_a_run_that_then_went_on_gives_no_vote(line, retur
 def test_a_failure_of_this_run_is_a_hit_though_the_run_went_on(log):
     """A race that a retry or the other threads outlived would be taken for an old story."""
     assert judged(log) == ("fx_flag_race", Conclusion.BAD)
+
+
+@pytest.mark.parametrize("number", [1, 20])
+def test_a_sentence_about_another_job_gives_no_vote_wherever_it_stands(number):
+    """A note on an earlier job would be a hit of a run in which every drafter went on to its last step."""
+    note = f"(for comparison, job 771 ended with {FX})\n"
+    log = f"{HEAD}{steps([0, 1, 2], range(1, number + 1))}{note}{steps([0, 1, 2], range(number + 1, 21))}{END}"
+
+    assert judged(log) == ("unknown", Conclusion.SKIP)
+    assert judged(log.replace("[drafter-", "[")) == ("fx_flag_race", Conclusion.BAD)
+    assert judged(log, returncode=1) == ("fx_flag_race", Conclusion.BAD)
 
 
 def test_a_failure_told_before_a_run_that_did_not_go_on_is_its_own():

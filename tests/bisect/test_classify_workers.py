@@ -183,3 +183,18 @@ def test_a_launcher_that_tells_of_a_signal_names_the_end():
 def test_what_is_no_failure_of_a_launcher_leaves_the_run_clean(line):
     """A line that speaks of an exit code would take the vote of a healthy run."""
     assert outcome(f"{HEAD}{steps([0, 1, 2])}{line}\n{END}")[:2] == ("ok", "good")
+
+
+def test_a_rank_that_stepped_no_more_is_no_clean_run():
+    """A process that died without a word would leave a good run, as long as the others finish."""
+    log = steps([0, 1, 2], range(1, 4)) + steps([0, 2], range(4, 21))
+
+    name, conclusion, proof = outcome(f"{HEAD}{log}{END}".replace("[drafter-", "[rank"))
+
+    assert (name, conclusion) == ("unknown", "skip")
+    assert proof == "line 11: rank-1 made no step after step 3 of 20, and the others went on"
+
+
+def test_rank_0_speaks_for_its_threads():
+    """A log of which each line begins with the rank would give no vote: one rank is no thread of three."""
+    assert outcome(f"{HEAD}{steps([0])}{END}".replace("[drafter-0]", "[rank0]:"))[:2] == ("ok", "good")
