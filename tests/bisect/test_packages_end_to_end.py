@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from filelock import FileLock
 
-from envs import spec
+from envs import spec, uv
 from envs.lock import Distribution, Source, Wheel
 from envs.progress import UNPACKED
 from envs.settings import from_environ
@@ -400,9 +400,9 @@ def test_two_directories_that_differ_in_a_file_are_not_called_the_same(sides, in
 
 def _venv(path, index):
     """A virtual environment of torch and p0, as somebody made it."""
-    subprocess.run(["uv", "venv", "-q", "--no-config", path, "--python", sys.executable], check=True)
+    subprocess.run([uv.program(), "venv", "-q", "--no-config", path, "--python", sys.executable], check=True)
     words = ["torch==2.11.0", "p0==1.0", "--index-url", index.url, "--python", path, "--link-mode", "copy"]
-    subprocess.run(["uv", "pip", "install", "-q", "--no-config", *words], check=True)
+    subprocess.run([uv.program(), "pip", "install", "-q", "--no-config", *words], check=True)
     return path.resolve()
 
 
