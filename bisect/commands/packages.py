@@ -86,8 +86,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         print(line, file=stderr, flush=True)
 
     try:
-        apart = left_out(_dumped(args.good_env), _dumped(args.bad_env))
-        sides = replace(level(*_sides(args, here, say)), left_out=apart)
+        dumps = _dumped(args.good_env), _dumped(args.bad_env)
+        sides = replace(level(*_sides(args, dumps, here, say)), left_out=left_out(*dumps))
     except NotBuiltError as unbuilt:
         return to_build_first(unbuilt, here, as_json=args.json, stdout=stdout)
     cost = make_plan(sides, here, request)
@@ -111,7 +111,13 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     return EXIT_CODES[reports.verdict_name(report.step)]
 
 
-def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str], None]) -> tuple[Side, Side]:
+def _sides(
+    args: argparse.Namespace,
+    dumps: tuple[Mapping[str, str], Mapping[str, str]],
+    here: settings.Settings,
+    say: Callable[[str], None],
+) -> tuple[Side, Side]:
+    """Read both; `dumps`: what was said of the variables of each."""
     base = spec.load(args.base)
     good = read_side(args.good, here, base=base, say=say, may_build=not args.dry_run)
     if good.facts.history:
@@ -119,11 +125,11 @@ def _sides(args: argparse.Namespace, here: settings.Settings, say: Callable[[str
             f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
         )
     bad = read_side(args.bad, here, base=base, say=say, may_build=not args.dry_run)
-    variables = {**good.facts.variables, **taken(_dumped(args.good_env))}
+    variables = {**good.facts.variables, **taken(dumps[0])}
     good = replace(good, facts=replace(good.facts, variables=variables))
     facts = replace(
         bad.facts,
-        variables={**bad.facts.variables, **taken(_dumped(args.bad_env))},
+        variables={**bad.facts.variables, **taken(dumps[1])},
         pth={**bad.facts.pth, **_start_files(args.bad_pth)},
         cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
         imports=tuple(args.imports),

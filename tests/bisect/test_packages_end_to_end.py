@@ -161,6 +161,19 @@ def test_a_variable_of_both_sides_is_set_in_every_run(sides, index):
     assert kept["TRITON_CACHE_DIR"] != "/shared"
 
 
+def test_a_dump_that_can_be_read_only_once_is_read_once(sides, index):
+    """`--bad-env <(ssh node env)` would be empty the second time, and its variables would be told of no side."""
+    reading, writing = os.pipe()
+    os.write(writing, b"CUBLAS_VERSION=12.9\n")
+    os.close(writing)
+
+    done = run(argv(sides, index, "--bad-env", f"/dev/fd/{reading}", "--dry-run", bad="good.txt"), pass_fds=[reading])
+
+    os.close(reading)
+    assert done.returncode == 0, done.stderr
+    assert "variable:CUBLAS_VERSION (absent) -> 12.9" in done.stdout
+
+
 def test_a_pth_that_only_the_bad_side_has_is_a_candidate(sides, index):
     """Code that runs at every start is in no list of packages; it acts from site-packages, where it was found."""
     (sides / "evil.pth").write_text("import sys; sys.flagged = sitedir\n")
