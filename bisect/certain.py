@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from .lineup import lineup, told_of_idle
 from .model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Posterior, Probe, Wait
+from .neighbours import unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,9 +85,7 @@ def _undecidable(line: Lineup, observations: Sequence[Observation]) -> Step | No
             reason = _two_answers(line.groups[position], observations)
             return Contradiction(endpoint=line.name(position), reason=reason, posterior=_posterior(line, None))
     if line.size == 1:
-        unchanged = Posterior(by_candidate=(), none=1.0)
-        reason = "both endpoints are the same code, so nothing between them can have changed"
-        return NoRegression(confidence=1.0, allowed_rate=0.0, posterior=unchanged, reason=reason)
+        return unchanged(Posterior(by_candidate=(), none=1.0), allowed_rate=0.0)
     return None
 
 

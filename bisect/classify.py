@@ -34,6 +34,7 @@ from .told import questioned
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from .clean import Verdict
     from .logs.facts import LogFacts
     from .logs.findings import Finding
     from .logs.resolver import Explanation
@@ -123,7 +124,7 @@ def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], 
     findings = settle((*told, *silence), _circumstances(evidence, facts, told))
     ordered = root_first(findings)
     failed = bool(ordered) and ordered[0].role is not Role.REMARK
-    found = _failed(ordered, evidence, facts) if failed else _clean(ordered, evidence, lines, facts)
+    found = _failed(ordered, evidence, facts) if failed else _clean(clean, ordered, evidence, lines, facts)
     asked = evidence.expected_torch
     if not asked or named_builds(lines, facts, evidence.result):
         return found
@@ -261,9 +262,9 @@ def _ask_for_more(evidence: Evidence, facts: LogFacts) -> str:
     )
 
 
-def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> Classification:
-    threads = _num_threads(evidence, facts)
-    verdict = verdict_without_failure(evidence, lines, facts, threads=threads, returncode=_returncode(evidence, facts))
+def _clean(
+    verdict: Verdict, remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], facts: LogFacts
+) -> Classification:
     name, proof, advice = verdict.name, verdict.proof, verdict.advice
     asked = evidence.expected_torch
     if name in _HEALTHY and asked and not named_builds(lines, facts, evidence.result):
@@ -277,6 +278,6 @@ def _clean(remarks: Sequence[Finding], evidence: Evidence, lines: Sequence[Line]
         secondary=secondary,
         advice=advice
         or (_ask_for_more(evidence, facts) if name is OutcomeName.UNKNOWN else advice_for(Outcome(name=name))),
-        num_threads=threads,
+        num_threads=_num_threads(evidence, facts),
         conclusion=Conclusion.SKIP if is_installation(evidence, facts) else None,
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import CannotRunError, UsageError
 
+from .again import resume_command
 from .files import write_atomically
 from .journal_shape import MATRIX, first_fault, header_fault, without_repeats
 
@@ -85,6 +86,18 @@ def read_search(directory: Path) -> Contents:
             hint="its report is matrix.html there; go on with: python -m bisect matrix --resume --out DIR",
         )
     return contents
+
+
+def read_planned(directory: Path) -> tuple[Contents, Mapping[str, Any]]:
+    """The journal of a search and its plan; UsageError where it was stopped before it had one."""
+    contents = read_search(directory)
+    plan = contents.plan(directory)
+    if plan is None:
+        raise UsageError(
+            f"the search in {directory} was stopped before it had a plan",
+            hint=f"go on with: {resume_command(directory)}",
+        )
+    return contents, plan
 
 
 def _parse(path: Path, number: int, line: bytes) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .model import Found, Narrowed, Posterior
+from .model import Found, Narrowed, NoRegression, Posterior
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +87,16 @@ def answer(line: Lineup, gap: Gap, *, posterior: Posterior, notes: tuple[str, ..
         posterior=posterior,
         reason=f"{gap.newer - gap.older - 1} candidates between the neighbours {untested}",
         notes=notes,
+    )
+
+
+def unchanged(posterior: Posterior, *, allowed_rate: float) -> NoRegression:
+    """The verdict for two ends of the same code, which nothing needs to be run for."""
+    return NoRegression(
+        confidence=1.0,
+        allowed_rate=allowed_rate,
+        posterior=posterior,
+        reason="both endpoints are the same code, so nothing between them can have changed",
     )
 
 

@@ -6,10 +6,8 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from envs.errors import UsageError
-
 from .again import resume_command
-from .journal import FILE_NAME, read_search
+from .journal import FILE_NAME, read_planned
 from .model import Conclusion
 from .packages import FoundSet, Innocent, ProbeSet, SetExhausted
 from .packages_report import SetReport
@@ -28,13 +26,7 @@ PROOF_LINES = 4
 
 def report_of(directory: Path) -> SetReport:
     """The report, finished or not."""
-    contents = read_search(directory)
-    plan = contents.plan(directory)
-    if plan is None:
-        raise UsageError(
-            f"the search in {directory} was stopped before it had a plan",
-            hint=f"go on with: {resume_command(directory)}",
-        )
+    contents, plan = read_planned(directory)
     identity = contents.header["identity"]
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
     problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)

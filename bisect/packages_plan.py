@@ -20,6 +20,7 @@ from .plan import (
     BYTES_S,
     LOSSES,
     RATES,
+    Cost,
     counted,
     expected_pairs,
     gigabytes,
@@ -59,45 +60,22 @@ def to_build_first(unbuilt: NotBuiltError, here: Settings, *, as_json: bool, std
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetPlan:
-    """What a search over the differences of two sides takes.
+class SetPlan(Cost):
+    """The cost of a search over the differences of two sides; `runs` are those for one difference that acts alone.
 
     Attributes:
         items: the differences.
         environments: to be built, the two ends among them, those that are there already too.
-        download_bytes: at most this much for all of them.
         environment_bytes: size of one; 0 when the index does not tell.
-        disk_bytes: what lies on the disk at once, given the cap on kept ones.
-        free_bytes: what the disk of the store has left.
-        runs: (failure rate of the guilty difference, expected runs), for one that acts alone.
-        pairs: for throughput, (loss over the noise of one pair, expected pairs of runs); `runs` is empty then.
-        seconds: expected time for each entry of `runs` or `pairs`.
-        max_runs: the budget.
     """
 
     items: tuple[Item, ...]
     environments: int
-    download_bytes: int
     environment_bytes: int
-    disk_bytes: int
-    free_bytes: int
-    runs: tuple[tuple[float, int], ...]
-    pairs: tuple[tuple[float, int], ...]
-    seconds: tuple[float, ...]
-    max_runs: int
 
     def as_json(self) -> dict[str, Any]:
         """The plan as data."""
-        return {
-            "environments": self.environments,
-            "download_bytes": self.download_bytes,
-            "disk_bytes": self.disk_bytes,
-            "free_bytes": self.free_bytes,
-            "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
-            "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
-            "seconds_each": [round(each) for each in self.seconds],
-            "max_runs": self.max_runs,
-        }
+        return {"environments": self.environments, **self.cost_json()}
 
     def lines(self) -> list[str]:
         """The plan for a person."""

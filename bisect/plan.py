@@ -30,34 +30,55 @@ OVERHEAD = 2.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """The cost of a search.
+class Cost:
+    """What any search takes.
 
     Attributes:
-        num_candidates: builds between the endpoints, both included.
-        cached: how many of them are built already.
-        builds: environments that will be built, at most about; those that are there already not among them.
-        download_bytes: to download for all of them; 0 when the index does not say.
-        disk_bytes: what they add to the disk at once, given the cap on kept ones; 0 when nothing says how large one is.
-        first_bytes: of that, what the two endpoints add to the disk.
+        download_bytes: to download, at most, for all environments; 0 when the index does not say.
+        disk_bytes: what lies on the disk at once, given the cap on kept ones; 0 when nothing says how large one is.
         free_bytes: what the disk of the store has left.
-        runs: (failure rate of the bad side, expected runs); one entry when a run settles a candidate.
+        runs: (failure rate of what is guilty, expected runs).
         pairs: for throughput, (loss over the noise of one pair, expected pairs of runs); `runs` is empty then.
         seconds: expected time for each entry of `runs` or `pairs`.
         max_runs: the budget.
     """
 
-    num_candidates: int
-    cached: int
-    builds: int
     download_bytes: int
     disk_bytes: int
-    first_bytes: int
     free_bytes: int
     runs: tuple[tuple[float, int], ...]
     pairs: tuple[tuple[float, int], ...]
     seconds: tuple[float, ...]
     max_runs: int
+
+    def cost_json(self) -> dict[str, Any]:
+        """These as data."""
+        return {
+            "download_bytes": self.download_bytes,
+            "disk_bytes": self.disk_bytes,
+            "free_bytes": self.free_bytes,
+            "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
+            "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
+            "seconds_each": [round(each) for each in self.seconds],
+            "max_runs": self.max_runs,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan(Cost):
+    """The cost of a search over builds; one entry of `runs` when a run settles a candidate.
+
+    Attributes:
+        num_candidates: builds between the endpoints, both included.
+        cached: how many of them are built already.
+        builds: environments that will be built, at most about; those that are there already not among them.
+        first_bytes: of `disk_bytes`, what the two endpoints add to the disk.
+    """
+
+    num_candidates: int
+    cached: int
+    builds: int
+    first_bytes: int
 
     def as_json(self) -> dict[str, Any]:
         """The plan as data."""
@@ -67,15 +88,9 @@ class Plan:
             "candidates": self.num_candidates,
             "cached": self.cached,
             "builds": self.builds,
-            "download_bytes": self.download_bytes,
-            "disk_bytes": self.disk_bytes,
             "sizes_known": self.disk_bytes > 0,
-            "free_bytes": self.free_bytes,
-            "runs": [{"failure_rate": rate, "expected": runs} for rate, runs in self.runs],
-            "pairs": [{"loss_over_noise": ratio, "expected": pairs} for ratio, pairs in self.pairs],
             "seconds": round(self.seconds[0]),
-            "seconds_each": [round(each) for each in self.seconds],
-            "max_runs": self.max_runs,
+            **self.cost_json(),
         }
 
     def lines(self) -> list[str]:

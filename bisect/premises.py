@@ -14,7 +14,7 @@ from .intervals import allowed_rate
 from .islands import find_island, tell
 from .lineup import told_of_idle
 from .model import Contradiction, NoRegression
-from .neighbours import likeliest_gap, side_counts
+from .neighbours import likeliest_gap, side_counts, unchanged
 from .posterior import cautious_pair, infer
 
 if TYPE_CHECKING:
@@ -47,12 +47,7 @@ def equal_ends(moment: Moment) -> NoRegression | None:
     """Two ends of the same code cannot differ."""
     if moment.line.size > 1:
         return None
-    return NoRegression(
-        confidence=1.0,
-        allowed_rate=1.0,
-        posterior=moment.posterior,
-        reason="both endpoints are the same code, so nothing between them can have changed",
-    )
+    return unchanged(moment.posterior, allowed_rate=1.0)
 
 
 def endpoint(moment: Moment, workers: int) -> Contradiction | Probe | None:

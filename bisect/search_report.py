@@ -19,7 +19,7 @@ from . import commits, locks
 from .again import repeat_run, resume_command
 from .certain import next_certain_step, useless_when_certain
 from .files import write_atomically
-from .journal import FILE_NAME, read_search
+from .journal import FILE_NAME, read_planned
 from .lineup import lineup
 from .model import Observation, Probe, Problem, Wait
 from .nodes import dependent
@@ -40,13 +40,7 @@ if TYPE_CHECKING:
 
 def report_of(directory: Path, *, step: Step | None = None, torch_repo: str = "") -> Report:
     """The report of a run directory; `step` is worked out from its journal unless given."""
-    contents = read_search(directory)
-    plan = contents.plan(directory)
-    if plan is None:
-        raise UsageError(
-            f"the search in {directory} was stopped before it had a plan",
-            hint=f"go on with: {resume_command(directory)}",
-        )
+    contents, plan = read_planned(directory)
     state = State.replay(contents.entries)
     asked, engine = _asked(contents, directory), engine_of(plan)
     problem = state.problem(problem_of(plan, confidence=asked["confidence"], max_runs=asked["max_runs"]))

@@ -19,7 +19,7 @@ import numpy as np
 
 from .lineup import silent, told_of_idle
 from .model import Contradiction, Exhausted, NoRegression, Probe
-from .neighbours import answer, credible, likeliest_gap, posterior_of
+from .neighbours import answer, credible, likeliest_gap, posterior_of, unchanged
 from .pace import percent
 from .same_code import told
 from .speed_islands import find_stretches, tell
@@ -144,12 +144,7 @@ class _State:
 def _equal_ends(state: _State) -> Step | None:
     if state.line.size > 1:
         return None
-    return NoRegression(
-        confidence=1.0,
-        allowed_rate=0.0,
-        posterior=state.posterior,
-        reason="both endpoints are the same code, so nothing between them can have changed",
-    )
+    return unchanged(state.posterior, allowed_rate=0.0)
 
 
 def _endpoint(state: _State, workers: int, pending: Sequence[str]) -> Step | None:

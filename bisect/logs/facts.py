@@ -142,6 +142,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
     """Read them all in one pass over each pattern."""
     reports = [(line, step) for line in lines if (step := step_in(line.text))]
     steps = [(line.number, step) for line, step in reports]
+    told_end = says_finished(lines)
     all_made = is_last_of_all(steps[-1][1] if steps else None)
     return LogFacts(
         num_threads=_num_threads(lines),
@@ -156,8 +157,8 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         last_step=steps[-1][0] if steps else 0,
         last_step_text=steps[-1][1].text if steps else "",
         short_of_end=short_of_end(lines, steps),
-        finished=all_made or says_finished(lines),
-        told_end=says_finished(lines),
+        finished=all_made or told_end,
+        told_end=told_end,
         worked=all_made or says_worked(lines, steps=len(steps)),
         installed=says_installed(lines),
         returncode=_returncode(lines),
