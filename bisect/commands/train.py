@@ -59,6 +59,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     identity = without_credentials(command_line(args))
     kept = answered(Path(args.out), identity=identity) if args.out and not args.dry_run else None
     if kept is not None:
+        print(f"answered before, nothing is run again: {args.out}", file=stderr, flush=True)
         print(kept.json if args.json else kept.report, file=stdout)
         return _code_of(kept.outcome.name)
     refuse_options((*benchmark_arguments(args), *(() if args.threads is None else ("--threads", str(args.threads)))))

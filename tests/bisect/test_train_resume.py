@@ -72,6 +72,7 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
 
     assert [done.returncode for done in (again, as_json, same)] == [resumed.returncode] * 3
     assert again.stdout == same.stdout == resumed.stdout
+    assert all(f"answered before, nothing is run again: {out}" in done.stderr for done in (again, as_json, same))
     assert json.loads(as_json.stdout)["verdict"] == "import_broken"
     assert run("report", str(out)).stdout == resumed.stdout
     assert run("report", str(out), "--json").stdout == as_json.stdout
