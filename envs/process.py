@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 # Runs in front of a child, in its process: the kernel ends the child when the thread that started it is gone, so that
-# no run outlives a killed search and slows the next one down (prctl(2), PR_SET_PDEATHSIG).
+# no run outlives a killed search and slows the next one down (prctl(2), PR_SET_PDEATHSIG). Python ignores two signals
+# of its own, and a program it turns into would go on ignoring them: `yes | head` would complain, or never end.
 _TIED = """
 import ctypes, os, signal, sys
 ctypes.CDLL(None).prctl(1, int(signal.SIGKILL), 0, 0, 0)
+for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
+    signal.signal(ignored, signal.SIG_DFL)
 if os.getppid() == int(sys.argv[1]):
     os.execvp(sys.argv[2], sys.argv[2:])
 """

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -62,6 +63,16 @@ def test_lines_are_seen_as_they_come_and_kept(tmp_path):
 def test_signal_is_seen(tmp_path):
     """A segfault must not look like exit 1."""
     assert run("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", tmp_path).returncode == -signal.SIGSEGV
+
+
+def test_a_child_ignores_no_signal_that_a_shell_would_not(tmp_path):
+    """`yes | head` in a user's command would print an error into the log that is judged, or exit otherwise."""
+    output = tmp_path / "log"
+
+    process.run(["cat", "/proc/self/status"], cwd=tmp_path, env=dict(os.environ), output=output)
+
+    (ignored,) = re.findall(r"^SigIgn:\s+([0-9a-f]+)$", output.read_text(), re.MULTILINE)
+    assert not [s for s in (signal.SIGPIPE, signal.SIGXFSZ) if int(ignored, 16) >> (s - 1) & 1]
 
 
 def test_timeout_ends_the_whole_group(tmp_path):
