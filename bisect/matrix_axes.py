@@ -29,10 +29,12 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
-from .matrix import CellKey, Rules
+from .matrix import Rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from .matrix_key import CellKey
 
 SHIPPED = "shipped"
 _LISTS = ("builds", "histories", "workarounds", "caches", "arguments")

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from .judge import classify_train, control_verdict, train_result
-from .matrix import RACES, Blocked, CellKey, CellRun, State
+from .matrix import RACES, Blocked, CellRun, State
 from .matrix_measure import cell_run
 from .matrix_report import HazardAnswer
 from .model import OutcomeName
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .launch import Stop
     from .matrix_axes import Axes
     from .matrix_hands import Hands, Room
+    from .matrix_key import CellKey
     from .matrix_plan import Prepared
     from .matrix_store import Begun, MatrixDirectory
 

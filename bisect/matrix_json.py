@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from envs.errors import UsageError
 
-from .matrix import Blocked, Cell, CellKey, CellRun, Rules, State, Trace
+from .matrix import Blocked, Cell, CellRun, Rules, State, Trace
+from .matrix_key import CellKey
 from .matrix_state import assess
 
 if TYPE_CHECKING:

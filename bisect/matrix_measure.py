@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from .matrix import CellKey, CellRun, Trace
+from .matrix import CellRun, Trace
 from .pace import pace_of
 
 if TYPE_CHECKING:
     from .classify import Classification
+    from .matrix_key import CellKey
     from .result import ProcessRecord, ThreadRecord, TrainResult
 
 _MAX_FACT = 200

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from .matrix import CLEAN, State
+from .matrix import State
 from .matrix_factors import BAD
+from .matrix_key import CLEAN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

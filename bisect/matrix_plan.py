@@ -18,8 +18,9 @@ from envs.errors import CannotBuildError, CannotRunError, ToolError
 from envs.place import refuse_unavailable
 
 from . import preflight
-from .matrix import CLEAN, Blocked, Cell, CellKey, State
+from .matrix import Blocked, Cell, State
 from .matrix_axes import Axes, span
+from .matrix_key import CLEAN, CellKey
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

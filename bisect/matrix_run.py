@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 from envs.errors import CannotBuildError, CannotRunError
 
 from .launch import JobLostError
-from .matrix import CLEAN, Blocked, Cell, CellKey, CellRun, with_block, with_run
+from .matrix import Blocked, Cell, CellRun, with_block, with_run
 from .matrix_beside import AT_ONCE, next_slot
 from .matrix_cell import CellRuns, answers_of
+from .matrix_key import CLEAN, CellKey
 from .matrix_plan import Prepared, from_error
 from .matrix_schedule import Choice, expected_seconds, next_choice, plan, with_pending
 from .matrix_state import assess

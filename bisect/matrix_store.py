@@ -21,7 +21,7 @@ from envs.errors import UsageError
 from . import matrix_pairs
 from .files import make_run_directory, write_atomically
 from .journal import FILE_NAME, Journal
-from .matrix import Cell, CellKey, CellRun
+from .matrix import Cell, CellRun
 from .matrix_json import parse_run_entry, report_json
 from .matrix_junit import junit
 from .matrix_report import HazardAnswer
@@ -31,6 +31,7 @@ from .state import known_fields
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .matrix_key import CellKey
     from .matrix_report import Report
 
 COMMAND = "matrix"

@@ -20,8 +20,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from .intervals import clean_runs_needed
-from .matrix import CLEAN, State
+from .matrix import State
 from .matrix_factors import BAD
+from .matrix_key import CLEAN
 from .matrix_state import format_ratio
 
 if TYPE_CHECKING:

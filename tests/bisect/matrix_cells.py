@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import random
-from bisect.matrix import Blocked, Cell, CellKey, CellRun, State, Trace
+from bisect.matrix import Blocked, Cell, CellRun, State, Trace
+from bisect.matrix_key import CellKey
 
 OK, RACE = "ok", "fx_flag_race"
 

@@ -6,7 +6,8 @@ import subprocess
 import sys
 from bisect.cli import main
 from bisect.journal import read
-from bisect.matrix import CellKey, CellRun
+from bisect.matrix import CellRun
+from bisect.matrix_key import CellKey
 from bisect.matrix_store import MatrixDirectory
 from bisect.packages_search import observations_of
 from bisect.probe import load_record

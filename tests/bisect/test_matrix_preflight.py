@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import matrix_plan, preflight
-from bisect.matrix import Blocked, CellKey, State
+from bisect.matrix import Blocked, State
+from bisect.matrix_key import CellKey
 
 import pytest
 

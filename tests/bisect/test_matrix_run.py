@@ -7,9 +7,10 @@ import json
 import threading
 import time
 from bisect.html import matrix_page
-from bisect.matrix import Cell, CellKey, State
+from bisect.matrix import Cell, State
 from bisect.matrix_axes import Axes, Budget, parse_budget, span
 from bisect.matrix_cell import CellRuns
+from bisect.matrix_key import CellKey
 from bisect.matrix_plan import Prepared, Room
 from bisect.matrix_report import Origin, make_report
 from bisect.matrix_run import MatrixRun
