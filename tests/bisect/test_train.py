@@ -11,7 +11,8 @@ from bisect.launch import LocalLauncher
 from bisect.model import Outcome, OutcomeName
 from bisect.result import WorkaroundRecord
 from bisect.result_file import parse_train
-from bisect.train_report import JudgedRun, TrainAnswer, as_json, count_line, duration, render, verdict
+from bisect.train_figures import duration
+from bisect.train_report import JudgedRun, TrainAnswer, as_json, count_line, render, verdict
 from dataclasses import replace
 
 import pytest
