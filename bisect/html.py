@@ -22,8 +22,7 @@ from markupsafe import Markup
 from . import plot
 from .intervals import clopper_pearson
 from .matrix import MEANINGS, State
-from .matrix_state import format_ratio
-from .matrix_text import (
+from .matrix.as_text import (
     hazard_environments,
     hazard_rows,
     machine_title,
@@ -33,7 +32,8 @@ from .matrix_text import (
     shown_run,
     throughput_text,
 )
-from .matrix_throughput import log_ratios
+from .matrix.state import format_ratio
+from .matrix.throughput import log_ratios
 from .probability import percent
 from .report import end_labels, git_range, sentence, verdict_name
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .matrix import CellRun
-    from .matrix_report import Report as MatrixReport
-    from .matrix_state import Assessment, Machine
+    from .matrix.report import Report as MatrixReport
+    from .matrix.state import Assessment, Machine
     from .report import Report as SearchReport
 
 MAX_EVIDENCE_LINES = 6

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 from .model import Conclusion
-from .packages_differences import ItemKind
+from .packages.differences import ItemKind
 from .shapes import (
     COMMAND,
     COUNT,

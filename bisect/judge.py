@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
 from .classify import Classification, Evidence, classify, conclude
-from .conclusion import conclude_hazard
+from .classify.conclusion import conclude_hazard
 from .logs.text import read_lines
 from .model import Conclusion, Outcome, OutcomeName
 from .probe import RunKind

@@ -213,8 +213,8 @@ def launcher_on(
     """
     if where == "local":
         return LocalLauncher(watch=watch, together=together)
-    from . import slurm  # noqa: PLC0415  (its library is only needed on a cluster)
-    from .slurm_profile import load_profile  # noqa: PLC0415
+    from .slurm import launcher as slurm  # noqa: PLC0415  (its library is only needed on a cluster)
+    from .slurm.profile import load_profile  # noqa: PLC0415
 
     try:
         text = Path(profile).read_text(encoding="utf-8") if profile else ""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .model import Conclusion
-from .speed_posterior import channel_information
+from .throughput.posterior import channel_information
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ from envs.errors import UsageError
 
 from . import commits, locks
 from .again import repeat_run, resume_command
-from .certain import next_certain_step, useless_when_certain
+from .engine.certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read_planned
 from .lineup import lineup
@@ -144,7 +144,7 @@ def engine_of(plan: Mapping[str, Any]) -> Engine:
         return Engine(decide=next_certain_step, line=lineup, useless=useless_when_certain)
     if plan.get("throughput"):
         from . import throughput  # noqa: PLC0415  (as below)
-        from .speed_line import speed_line  # noqa: PLC0415  (as below)
+        from .throughput.line import speed_line  # noqa: PLC0415  (as below)
 
         effect = plan["min_effect"]
         return Engine(

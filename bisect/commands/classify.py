@@ -15,12 +15,12 @@ from packaging.version import InvalidVersion, Version
 from envs.errors import UsageError
 
 from ..classify import Classification, Evidence, classify_for
-from ..conclusion import VOID, advise, conclude, conclude_hazard, explain
+from ..classify.conclusion import VOID, advise, conclude, conclude_hazard, explain
+from ..classify.result_findings import hazard_outcome
 from ..logs.text import read_lines
 from ..model import Conclusion, Outcome, OutcomeName
 from ..result import HazardsResult, TrainResult
 from ..result_file import ResultError, parse_hazards, parse_train
-from ..result_findings import hazard_outcome
 from .search_options import HAZARDS, THROUGHPUT
 
 if TYPE_CHECKING:

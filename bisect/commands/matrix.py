@@ -21,21 +21,21 @@ from ..html import matrix_page
 from ..interrupts import interruptible
 from ..journal import FILE_NAME, read
 from ..launch import PLACES, LocalLauncher, launcher_on
-from ..matrix_axes import Axes, Budget, parse_axes, parse_budget
-from ..matrix_cell import CellRuns
-from ..matrix_compare import compare
-from ..matrix_gate import EXIT_CODE, Condition, matched, parse_gate
-from ..matrix_hands import Hands, LaunchingHands
-from ..matrix_json import parse_report, report_json
-from ..matrix_pairs import begun, settled
-from ..matrix_plan import Prepared, prepare, template
-from ..matrix_report import HazardAnswer, Origin, Report, make_report
-from ..matrix_run import MatrixRun
-from ..matrix_schedule import Plan, plan, plan_text
-from ..matrix_store import MatrixDirectory
-from ..matrix_text import terminal
+from ..matrix.as_json import parse_report, report_json
+from ..matrix.as_text import terminal
+from ..matrix.axes import Axes, Budget, parse_axes, parse_budget
+from ..matrix.cell import CellRuns
+from ..matrix.compare import compare
+from ..matrix.gate import EXIT_CODE, Condition, matched, parse_gate
+from ..matrix.hands import Hands, LaunchingHands
+from ..matrix.pairs import begun, settled
+from ..matrix.plan import Prepared, prepare, template
+from ..matrix.recommend import Advice
+from ..matrix.report import HazardAnswer, Origin, Report, make_report
+from ..matrix.run import MatrixRun
+from ..matrix.schedule import Plan, plan, plan_text
+from ..matrix.store import MatrixDirectory
 from ..probe import code_digest
-from ..recommend import Advice
 from ..redaction import without_credentials
 from ..search_report import report_of
 from ..surroundings import WORKLOAD, refuse_options, refuse_unusable
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..matrix import Cell
-    from ..matrix_state import View
+    from ..matrix.state import View
     from ..report import Report as SearchReport
 
 PACKAGE = Path(__file__).resolve().parent.parent

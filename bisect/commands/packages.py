@@ -13,22 +13,22 @@ from envs import settings, spec
 from envs.build import is_built
 from envs.errors import UsageError
 
-from .. import packages_json
-from .. import packages_report as reports
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, write_atomically
 from ..interrupts import interruptible, stopped_search
 from ..journal import FILE_NAME, Journal
 from ..launch import launcher_on
-from ..packages_differences import families, items, needs
-from ..packages_outcome import report_of
-from ..packages_pair import level
-from ..packages_plan import dry_run, make_plan, plan_lines, to_build_first
-from ..packages_search import BAD, GOOD, SetSearch, decision, items_of, problem_of
-from ..packages_sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
-from ..packages_variables import common, dumped, left_out, taken
-from ..packages_wheels import told_apart
+from ..packages import as_json as packages_json
+from ..packages import report as reports
+from ..packages.differences import families, items, needs
+from ..packages.outcome import report_of
+from ..packages.pair import level
+from ..packages.plan import dry_run, make_plan, plan_lines, to_build_first
+from ..packages.search import BAD, GOOD, SetSearch, decision, items_of, problem_of
+from ..packages.sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
+from ..packages.variables import common, dumped, left_out, taken
+from ..packages.wheels import told_apart
 from ..probe import RunKind
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..packages import ItemSet
-    from ..packages_pair import Sides
-    from ..packages_plan import SetPlan
-    from ..packages_sides import Side
+    from ..packages.pair import Sides
+    from ..packages.plan import SetPlan
+    from ..packages.sides import Side
     from .search_options import Asked
 
 KIND = "packages"

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from .. import packages_json, packages_outcome, packages_report
 from ..journal import FILE_NAME, read_search
+from ..packages import as_json as packages_json
+from ..packages import outcome as packages_outcome
+from ..packages import report as packages_report
 from ..report_json import as_json
 from ..report_text import markdown, render
 from ..run_directory import kept_report

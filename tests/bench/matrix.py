@@ -6,7 +6,7 @@ import tempfile
 import time
 from bisect.html import matrix_page
 from bisect.matrix import Rules
-from bisect.matrix_state import assess
+from bisect.matrix.state import assess
 from pathlib import Path
 
 from tests.bisect import browser

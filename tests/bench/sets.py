@@ -8,7 +8,7 @@ import sys
 import tempfile
 from bisect.model import Conclusion
 from bisect.packages import FoundSet, Innocent, ProbeSet, SetObservation, SetProblem, next_set
-from bisect.packages_speed_step import next_set as next_pair
+from bisect.packages.speed_step import next_set as next_pair
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median

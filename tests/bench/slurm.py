@@ -11,8 +11,8 @@ import tempfile
 import time
 from bisect.launch import Ready, Stop, Task
 from bisect.probe import RunKind, RunRequest
-from bisect.slurm import SlurmLauncher
-from bisect.slurm_profile import Profile
+from bisect.slurm.launcher import SlurmLauncher
+from bisect.slurm.profile import Profile
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median

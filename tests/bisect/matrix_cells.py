@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from bisect.matrix import Blocked, Cell, CellRun, State, Trace
-from bisect.matrix_key import CellKey
+from bisect.matrix.key import CellKey
 
 OK, RACE = "ok", "fx_flag_race"
 

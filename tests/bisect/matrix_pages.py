@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect.matrix import Blocked, Cell, Rules, State, Trace
-from bisect.matrix_report import HazardAnswer, Origin, make_report
+from bisect.matrix.report import HazardAnswer, Origin, make_report
 from bisect.model import Found, Posterior
 from bisect.report import Report, Row
 from dataclasses import replace

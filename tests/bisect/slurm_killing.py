@@ -9,7 +9,7 @@ import sys
 import time
 from bisect.journal import read
 from bisect.probe import load_record
-from bisect.slurm import job_prefix
+from bisect.slurm.launcher import job_prefix
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path

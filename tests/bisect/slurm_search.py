@@ -17,8 +17,8 @@ from bisect.judge import Question
 from bisect.launch import Ready
 from bisect.model import Problem
 from bisect.probe import RunKind, RunRequest
-from bisect.slurm import SlurmLauncher
-from bisect.slurm_profile import Profile
+from bisect.slurm.launcher import SlurmLauncher
+from bisect.slurm.profile import Profile
 from bisect.state import BuildFacts
 from pathlib import Path
 

@@ -12,8 +12,8 @@ import sys
 from bisect.commands.train import Request, train
 from bisect.files import only_one, write_atomically
 from bisect.run_directory import ANSWER, take_up
-from bisect.slurm import SlurmLauncher
-from bisect.slurm_profile import Profile
+from bisect.slurm.launcher import SlurmLauncher
+from bisect.slurm.profile import Profile
 from pathlib import Path
 
 from envs import settings, spec

@@ -1,6 +1,6 @@
 """Halving under certainty, against the truth of every small problem."""
 
-from bisect.certain import next_certain_step
+from bisect.engine.certain import next_certain_step
 from bisect.model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Observation, Probe, Problem
 from itertools import product
 from math import ceil, log2

@@ -6,8 +6,8 @@ import argparse
 import io
 import json
 from bisect.classify import Evidence, classify
+from bisect.classify.conclusion import advise
 from bisect.commands import classify as command
-from bisect.conclusion import advise
 
 import pytest
 

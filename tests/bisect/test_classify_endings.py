@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect.classify import Evidence, classify
-from bisect.conclusion import conclude, explain
+from bisect.classify.conclusion import conclude, explain
 from bisect.model import Conclusion, Outcome
 
 import pytest

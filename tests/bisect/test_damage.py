@@ -7,9 +7,9 @@ import sys
 from bisect.cli import main
 from bisect.journal import read
 from bisect.matrix import CellRun
-from bisect.matrix_key import CellKey
-from bisect.matrix_store import MatrixDirectory
-from bisect.packages_search import observations_of
+from bisect.matrix.key import CellKey
+from bisect.matrix.store import MatrixDirectory
+from bisect.packages.search import observations_of
 from bisect.probe import load_record
 from bisect.run_directory import last_run_in
 from bisect.state import State

@@ -1,7 +1,7 @@
 """The next step of a search, by enumeration where it is small and by coins where it is noisy."""
 
-from bisect.certain import next_certain_step
 from bisect.engine import next_step, useless
+from bisect.engine.certain import next_certain_step
 from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
 from bisect.throughput import next_step as next_speed_step
 from dataclasses import replace

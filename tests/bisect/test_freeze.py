@@ -1,8 +1,8 @@
 """Freeze files from the wild are read whole: what cannot be had again is named, nothing is lost in silence."""
 
 import json
-from bisect import freeze
-from bisect.freeze import Pin
+from bisect.packages import freeze
+from bisect.packages.freeze import Pin
 
 import pytest
 

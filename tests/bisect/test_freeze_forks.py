@@ -1,6 +1,6 @@
 """A uv.lock holds what every platform installs: read as one environment it would name packages that never met."""
 
-from bisect import freeze
+from bisect.packages import freeze
 
 import pytest
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect.matrix_axes import Budget, parse_axes, parse_budget, span
+from bisect.matrix.axes import Budget, parse_axes, parse_budget, span
 from pathlib import Path
 
 import pytest

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import random
 from bisect.matrix import Cell, CellRun, Rules, with_run
-from bisect.matrix_beside import next_slot
-from bisect.matrix_schedule import plan
-from bisect.matrix_state import assess
-from bisect.matrix_throughput import log_ratios, noise_of, ratio_of
+from bisect.matrix.beside import next_slot
+from bisect.matrix.schedule import plan
+from bisect.matrix.state import assess
+from bisect.matrix.throughput import log_ratios, noise_of, ratio_of
 from dataclasses import replace
 
 import pytest

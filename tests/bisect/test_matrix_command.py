@@ -6,9 +6,9 @@ import argparse
 import sys
 from bisect.cli import main
 from bisect.commands.matrix import BUDGET, DEFAULT_AXES, _exit_code, add_arguments
-from bisect.matrix_axes import parse_axes, parse_budget
-from bisect.matrix_gate import parse_gate
-from bisect.recommend import Advice
+from bisect.matrix.axes import parse_axes, parse_budget
+from bisect.matrix.gate import parse_gate
+from bisect.matrix.recommend import Advice
 from dataclasses import replace
 
 import pytest

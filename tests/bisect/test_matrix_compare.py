@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect.matrix import Cell, Rules, State
-from bisect.matrix_compare import Explanation, compare
-from bisect.matrix_state import assess
+from bisect.matrix.compare import Explanation, compare
+from bisect.matrix.state import assess
 from dataclasses import replace
 
 from .matrix_cells import OK, RACE, blocked, cell, session

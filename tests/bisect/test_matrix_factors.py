@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect.matrix import Rules, State
-from bisect.matrix_factors import islands, platform_differences, separations
-from bisect.matrix_offers import offers
-from bisect.matrix_state import assess
+from bisect.matrix.factors import islands, platform_differences, separations
+from bisect.matrix.offers import offers
+from bisect.matrix.state import assess
 
 from .matrix_cells import OK, RACE, blocked, cell
 

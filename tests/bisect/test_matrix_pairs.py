@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect.journal import read
-from bisect.matrix_pairs import begun, settled
-from bisect.matrix_store import MatrixDirectory
+from bisect.matrix.pairs import begun, settled
+from bisect.matrix.store import MatrixDirectory
 
 import pytest
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bisect import matrix_plan, preflight
-from bisect.matrix import Blocked, State
-from bisect.matrix_key import CellKey
+from bisect.matrix import Blocked, State, preflight
+from bisect.matrix import plan as matrix_plan
+from bisect.matrix.key import CellKey
 
 import pytest
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect.matrix import Rules, State
-from bisect.matrix_state import assess
-from bisect.recommend import Advice, recommend
+from bisect.matrix.recommend import Advice, recommend
+from bisect.matrix.state import assess
 
 import pytest
 

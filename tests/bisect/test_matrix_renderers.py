@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from bisect.commands.search_options import HAZARDS
 from bisect.matrix import Rules, State
-from bisect.matrix_compare import compare
-from bisect.matrix_gate import EXIT_CODE, matched, parse_gate
-from bisect.matrix_json import parse_report, parse_run_entry, report_json
-from bisect.matrix_junit import junit
-from bisect.matrix_report import CRASHING, HazardAnswer, Origin, make_report
-from bisect.matrix_state import assess
-from bisect.matrix_text import markdown, terminal
+from bisect.matrix.as_json import parse_report, parse_run_entry, report_json
+from bisect.matrix.as_junit import junit
+from bisect.matrix.as_text import markdown, terminal
+from bisect.matrix.compare import compare
+from bisect.matrix.gate import EXIT_CODE, matched, parse_gate
+from bisect.matrix.report import CRASHING, HazardAnswer, Origin, make_report
+from bisect.matrix.state import assess
 from dataclasses import asdict, replace
 from xml.etree import ElementTree as ET
 

@@ -8,14 +8,14 @@ import threading
 import time
 from bisect.html import matrix_page
 from bisect.matrix import Cell, State
-from bisect.matrix_axes import Axes, Budget, parse_budget, span
-from bisect.matrix_cell import CellRuns
-from bisect.matrix_key import CellKey
-from bisect.matrix_plan import Prepared, Room
-from bisect.matrix_report import Origin, make_report
-from bisect.matrix_run import MatrixRun
-from bisect.matrix_state import assess
-from bisect.matrix_store import MatrixDirectory
+from bisect.matrix.axes import Axes, Budget, parse_budget, span
+from bisect.matrix.cell import CellRuns
+from bisect.matrix.key import CellKey
+from bisect.matrix.plan import Prepared, Room
+from bisect.matrix.report import Origin, make_report
+from bisect.matrix.run import MatrixRun
+from bisect.matrix.state import assess
+from bisect.matrix.store import MatrixDirectory
 from bisect.probe import RunKind, RunRecord
 from collections import defaultdict
 from dataclasses import dataclass, field, replace

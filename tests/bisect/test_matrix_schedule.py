@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect.matrix import Blocked, CellRun, Rules, State, with_block, with_run
-from bisect.matrix_axes import parse_budget
-from bisect.matrix_schedule import next_choice, plan, plan_text
-from bisect.matrix_state import assess
-from bisect.recommend import Advice, recommend
+from bisect.matrix.axes import parse_budget
+from bisect.matrix.recommend import Advice, recommend
+from bisect.matrix.schedule import next_choice, plan, plan_text
+from bisect.matrix.state import assess
 from dataclasses import replace
 from itertools import pairwise
 

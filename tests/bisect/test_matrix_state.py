@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect.matrix import MEANINGS, Blocked, Cell, CellRun, Rules, State
-from bisect.matrix_state import assess, choose_baseline
+from bisect.matrix.state import assess, choose_baseline
 from dataclasses import replace
 
 import pytest

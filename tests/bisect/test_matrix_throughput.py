@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect.matrix import Rules, State
-from bisect.matrix_state import assess
-from bisect.matrix_throughput import log_ratios, noise_of, ratio_of, stalls_of, steady_steps, within_run_drift
+from bisect.matrix.state import assess
+from bisect.matrix.throughput import log_ratios, noise_of, ratio_of, stalls_of, steady_steps, within_run_drift
 from dataclasses import replace
 
 import pytest

@@ -15,8 +15,8 @@ from bisect.packages import (
     SetProblem,
     next_set,
 )
-from bisect.packages_differences import Item, ItemKind
-from bisect.packages_report import SetReport, sentence
+from bisect.packages.differences import Item, ItemKind
+from bisect.packages.report import SetReport, sentence
 
 import pytest
 from hypothesis import given, settings

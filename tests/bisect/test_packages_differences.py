@@ -1,8 +1,8 @@
 """Differences between two sides: what may move alone, what belongs together, what a list shows by itself."""
 
-from bisect.freeze import parse
-from bisect.packages_differences import Facts, ItemKind, families, items, needs, warnings
-from bisect.packages_files import unlisted
+from bisect.packages.differences import Facts, ItemKind, families, items, needs, warnings
+from bisect.packages.files import unlisted
+from bisect.packages.freeze import parse
 
 from envs.findings import Finding, Kind
 from envs.index import Target

@@ -7,10 +7,10 @@ import signal
 import subprocess
 import sys
 import time
-from bisect.freeze import Unreproducible
-from bisect.packages_differences import Facts, items
-from bisect.packages_pair import level, sizes
-from bisect.packages_sides import Side
+from bisect.packages.differences import Facts, items
+from bisect.packages.freeze import Unreproducible
+from bisect.packages.pair import level, sizes
+from bisect.packages.sides import Side
 from pathlib import Path
 
 import pytest

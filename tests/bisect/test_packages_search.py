@@ -5,8 +5,8 @@ from bisect.driver import BuildFacts, Finding
 from bisect.journal import Journal, read
 from bisect.model import Conclusion, Observation
 from bisect.packages import FoundSet, SetProblem
-from bisect.packages_differences import Facts, Item, ItemKind, items
-from bisect.packages_search import SetSearch, mix_name, observations_of
+from bisect.packages.differences import Facts, Item, ItemKind, items
+from bisect.packages.search import SetSearch, mix_name, observations_of
 from bisect.probe import RunKind, RunRequest
 
 import pytest

@@ -14,12 +14,12 @@ from bisect.packages import (
     SetObservation,
     SetProblem,
 )
-from bisect.packages_differences import Item, ItemKind
-from bisect.packages_json import as_json
-from bisect.packages_outcome import report_of
-from bisect.packages_report import render
-from bisect.packages_search import SetSearch, decision
-from bisect.packages_speed_step import next_set
+from bisect.packages.as_json import as_json
+from bisect.packages.differences import Item, ItemKind
+from bisect.packages.outcome import report_of
+from bisect.packages.report import render
+from bisect.packages.search import SetSearch, decision
+from bisect.packages.speed_step import next_set
 from bisect.probe import RunKind, RunRequest
 from dataclasses import asdict
 

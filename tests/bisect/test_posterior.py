@@ -1,8 +1,8 @@
 """The posterior against a slow reference that enumerates everything, and against published numbers."""
 
 import math
+from bisect.engine.posterior import PRIOR_CLAIMED, PRIOR_NONE, cautious_pair, infer, ordered_prior
 from bisect.lineup import lineup
-from bisect.posterior import PRIOR_CLAIMED, PRIOR_NONE, cautious_pair, infer, ordered_prior
 
 import numpy as np
 import pytest

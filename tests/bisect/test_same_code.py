@@ -3,8 +3,8 @@
 import dataclasses
 import json
 import random
-from bisect.certain import next_certain_step
 from bisect.engine import next_step, ordered_line
+from bisect.engine.certain import next_certain_step
 from bisect.model import Contradiction, Found, Observation, Probe, Problem
 from bisect.report import Row, same_code
 from bisect.state import State

@@ -5,8 +5,8 @@ import os
 import subprocess
 import sys
 from bisect.journal import read
-from bisect.slurm import job_prefix
-from bisect.slurm_profile import Profile, load_profile
+from bisect.slurm.launcher import job_prefix
+from bisect.slurm.profile import Profile, load_profile
 from pathlib import Path
 
 import pytest

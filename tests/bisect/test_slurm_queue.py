@@ -3,11 +3,11 @@
 import json
 import threading
 from bisect.launch import JobLostError, Stop
-from bisect.slurm import SlurmLauncher
-from bisect.slurm_job import run_tasks
-from bisect.slurm_profile import Profile, job_parameters
-from bisect.slurm_queue import Job, Queue, hint_for, parse_queue
-from bisect.slurm_watch import Moved, Watch
+from bisect.slurm.job import run_tasks
+from bisect.slurm.launcher import SlurmLauncher
+from bisect.slurm.profile import Profile, job_parameters
+from bisect.slurm.queue import Job, Queue, hint_for, parse_queue
+from bisect.slurm.watch import Moved, Watch
 
 import pytest
 

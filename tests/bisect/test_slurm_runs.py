@@ -15,8 +15,8 @@ from bisect.launch import JobLostError, Ready, Stop, Task
 from bisect.model import Conclusion
 from bisect.pool import Pool
 from bisect.probe import RunKind, RunRequest
-from bisect.slurm import SlurmLauncher, job_prefix
-from bisect.slurm_profile import Profile
+from bisect.slurm.launcher import SlurmLauncher, job_prefix
+from bisect.slurm.profile import Profile
 from functools import partial
 from pathlib import Path
 

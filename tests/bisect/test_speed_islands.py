@@ -2,9 +2,9 @@
 
 import random
 from bisect.model import Conclusion, Found, Observation
-from bisect.speed_islands import find_stretches
-from bisect.speed_posterior import Pairs
 from bisect.throughput import next_step
+from bisect.throughput.islands import find_stretches
+from bisect.throughput.posterior import Pairs
 
 import numpy as np
 import pytest

@@ -5,9 +5,9 @@ import random
 from bisect.lineup import lineup
 from bisect.model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Observation, Probe
 from bisect.pace import percent
-from bisect.speed_posterior import DEGREES, SIGMAS, channel_information, gather, shift_grid
-from bisect.speed_steps import PRIOR_TWO, find_steps
 from bisect.throughput import next_step
+from bisect.throughput.posterior import DEGREES, SIGMAS, channel_information, gather, shift_grid
+from bisect.throughput.steps import PRIOR_TWO, find_steps
 from collections import Counter
 
 import numpy as np

@@ -1,9 +1,9 @@
 """Several runs under way at once: asked for together, taken as they end, cancelled when pointless, found again."""
 
 import random
-from bisect.certain import next_certain_step, useless_when_certain
 from bisect.driver import Search
 from bisect.engine import next_step, useless
+from bisect.engine.certain import next_certain_step, useless_when_certain
 from bisect.journal import Journal, read
 from bisect.model import Conclusion, Found, Narrowed, Observation, Problem, Wait
 from bisect.state import BuildFacts, Finding, State
