@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from envs.errors import CannotBuildError, CannotRunError, ToolError
 from envs.resolve import lock_for, renew
 from envs.store import Store
 
+from .changed import Changed, ChangedError
 from .files import write_atomically
 from .model import OutcomeName
 from .state import BuildFacts
@@ -25,23 +25,36 @@ if TYPE_CHECKING:
     from envs.settings import Settings
     from envs.spec import Definition
 
-EDITED = OutcomeName.INCONSISTENT_ENV.value
 WHOLE_MACHINE = {"disk_full", "no_gpu", "harness_error(engine)", "harness_error(engine_gone)"}
 """Refusals that are not the candidate's: no other candidate would fare better."""
 NEIGHBOURS_ASKED = 4
 FACTS = ("torch", "cuda", "git_version", "triton", "cudnn", "nccl", "driver", "python", "glibc", "gpus")
 
 
-class EditedError(CannotRunError):
-    """An environment that somebody changed after it was built: what runs in it is no evidence about the build."""
+def changed_before(built: Built, store: Path, say: Callable[[str], None]) -> Changed | None:
+    """What was changed in an environment that was there already, told as a warning: nothing has run in it yet."""
+    line = edited.of(built)
+    if not line:
+        return None
+    say(f"warning: {built.name} was changed after it was built: {line}")
+    return changed_as(built, line, store)
 
-    def __init__(self, built: Built, line: str, store: Path) -> None:
-        prune = f"python -m envs prune {built.digest[:12]} --store {shlex.quote(str(store))}"
-        super().__init__(
-            f"{built.name} was changed after it was built, and what runs in it is no evidence: {line}",
-            hint=f"remove it with `{prune}`, then give the same command again: it is built anew",
-            outcome=EDITED,
-        )
+
+def changed_since(built: Built, store: Path) -> Changed | None:
+    """The same once its runs have ended, told in their verdict."""
+    line = edited.now(built)
+    return changed_as(built, line, store) if line else None
+
+
+def refuse_changed(built: Built, store: Path) -> None:
+    """ChangedError for an environment that was there already and is not as it was built."""
+    if line := edited.of(built):
+        raise ChangedError(changed_as(built, line, store))
+
+
+def changed_as(built: Built, line: str, store: Path) -> Changed:
+    """What `envs.edited` said of an environment of that store, with its remedy."""
+    return Changed(environment=built.name, what=line, rebuild=edited.rebuild_command(built.digest, store))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,7 +105,7 @@ class Builder:
             if line := edited.of(built):
                 built = self._built_again(candidate, built, line)
         except (CannotBuildError, CannotRunError) as error:
-            if error.outcome in WHOLE_MACHINE or isinstance(error, EditedError):
+            if error.outcome in WHOLE_MACHINE or isinstance(error, ChangedError):
                 raise
             return self._refused(candidate, error)
         self._keep_evidence(candidate, built)
@@ -149,7 +162,7 @@ class Builder:
         """What this search built and its runs changed is made anew; what was there before is somebody's own."""
         store = Store(self.settings.store)
         if built.digest not in self._made.values() or not store.remove(built.digest):
-            raise EditedError(built, line, store.root)
+            raise ChangedError(changed_as(built, line, store.root))
         self.say(f"building {candidate} anew, for it was changed after it was built: {line}")
         return self.built(candidate)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import isnan
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from .changed import EXIT_CODE, Changed
 from .cures import Price, Safety
+from .exit_codes import UNSETTLED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +20,11 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CureAnswer:
-    """Everything the report says. `control` is how the run with one thread ended: clean, failed, or not run."""
+    """Everything the report says.
+
+    `control` is how the run with one thread ended: clean, failed, or not run; `changed` what somebody changed in the
+    environment after it was built, None for one as it was built.
+    """
 
     environment: str
     torch: str
@@ -27,17 +33,33 @@ class CureAnswer:
     amplified: bool
     directory: str
     reproduce: str
+    changed: Changed | None = None
 
 
 def recommended(answer: CureAnswer) -> Price | None:
-    """The fastest safe workaround."""
+    """The fastest safe workaround; of an environment that is not what was built, nothing is recommended."""
+    return None if answer.changed is not None else _best(answer)
+
+
+def _best(answer: CureAnswer) -> Price | None:
     safe = [price for price in answer.prices if price.safety is Safety.SAFE and not isnan(price.ktok_s)]
     return max(safe, key=lambda price: price.ktok_s, default=None)
 
 
+def exit_code(answer: CureAnswer) -> int:
+    """0 when every workaround was judged, 4 when one was not tested, 6 when what ran is not what was built."""
+    if answer.changed is not None:
+        return EXIT_CODE
+    return UNSETTLED if any(price.safety is Safety.NOT_TESTED for price in answer.prices) else 0
+
+
 def verdict(answer: CureAnswer) -> str:
     """One sentence: what to use here."""
-    best, amplified = recommended(answer), " (amplified)" if answer.amplified else ""
+    return answer.changed.over(_seen(answer)) if answer.changed is not None else _seen(answer)
+
+
+def _seen(answer: CureAnswer) -> str:
+    best, amplified = _best(answer), " (amplified)" if answer.amplified else ""
     where = f"in {answer.environment} (torch {answer.torch}){amplified}"
     if best is None:
         return f"no workaround is safe {where}."
@@ -58,7 +80,8 @@ def render(answer: CureAnswer) -> str:
     ]
     if answer.amplified:
         notes.append("AMPLIFIED: failure counts are of runs made to collide, not of real training.")
-    ends = [f"run directory: {answer.directory}", f"repeat with:   {answer.reproduce}"]
+    remedy = [] if answer.changed is None else [answer.changed.remedy]
+    ends = [f"run directory: {answer.directory}", *remedy, f"repeat with:   {answer.reproduce}"]
     return "\n".join([verdict(answer), "", table, "", *why, "", *notes, "", *ends])
 
 
@@ -98,12 +121,14 @@ def as_json(answer: CureAnswer) -> dict[str, object]:
         "sentence": verdict(answer),
         "recommended": best.name if best else None,
         "environment": answer.environment,
+        "changed": None if answer.changed is None else asdict(answer.changed),
         "torch": answer.torch,
         "amplified": answer.amplified,
         "control": answer.control,
         "workarounds": [_price_json(price) for price in answer.prices],
         "directory": answer.directory,
         "reproduce": [answer.reproduce],
+        "exit_code": exit_code(answer),
     }
 
 

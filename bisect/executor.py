@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from envs.errors import CannotBuildError
 
-from .builds import EDITED
+from .changed import OUTCOME
 from .files import cap_log
 from .judge import Judgement, Question, control_verdict, judge, train_result
 from .launch import JobLostError, Recipe, Stop, Task
@@ -162,7 +162,7 @@ class ProbeRunner:
         judged = judge(record, self.question, control=self._control_verdict(), stop=stop.event)
         if self.question.kind is RunKind.COMMAND and (line := self.builder.edited(candidate)):
             reason = f"the command changed its environment: {line}"
-            judged = Judgement(conclusion=Conclusion.ABORT, outcome=EDITED, reason=reason)
+            judged = Judgement(conclusion=Conclusion.ABORT, outcome=OUTCOME, reason=reason)
         _tidy(record.directory)
         return _finding(candidate, run, judged, seconds=record.seconds, node=record.node)
 

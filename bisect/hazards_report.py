@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from tabulate import tabulate
 
+from .changed import EXIT_CODE, Changed
 from .commands.search_options import HAZARDS
+from .exit_codes import UNSETTLED
 from .result import Answer
 
 if TYPE_CHECKING:
@@ -21,12 +23,16 @@ NOT_TESTED = "not tested"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedEnvironment:
-    """One environment; `result` is None, and `trouble` says why, when the probes left no usable file."""
+    """One environment; `result` is None, and `trouble` says why, when the probes left no usable file.
+
+    `changed`: what somebody changed in it after it was built; None for one as it was built.
+    """
 
     name: str
     result: HazardsResult | None
     trouble: str
     directory: str
+    changed: Changed | None = None
 
     @property
     def complete(self) -> bool:
@@ -53,6 +59,7 @@ def render(environments: Sequence[ProbedEnvironment], *, reproduce: str) -> str:
     lines = [_verdict(environment) for environment in environments]
     lines += ["", _table(environments), ""]
     lines += [line for environment in environments for line in _evidence(environment)]
+    lines += [environment.changed.remedy for environment in environments if environment.changed is not None]
     return "\n".join([*lines, f"repeat with: {reproduce}"])
 
 
@@ -63,10 +70,23 @@ def as_json(environments: Sequence[ProbedEnvironment], *, reproduce: str) -> dic
         "kind": "hazards",
         "environments": [_environment_json(environment) for environment in environments],
         "reproduce": [reproduce],
+        "exit_code": exit_code(environments),
     }
 
 
+def exit_code(environments: Sequence[ProbedEnvironment]) -> int:
+    """0 when every probe answered, 4 when one could not, 6 when one was asked of something else than was built."""
+    if any(environment.changed is not None for environment in environments):
+        return EXIT_CODE
+    return 0 if all(environment.complete for environment in environments) else UNSETTLED
+
+
 def _verdict(environment: ProbedEnvironment) -> str:
+    seen = _seen(environment)
+    return seen if environment.changed is None else environment.changed.over(seen)
+
+
+def _seen(environment: ProbedEnvironment) -> str:
     if environment.result is None:
         return f"{environment.name}: not tested: {environment.trouble}"
     result = environment.result
@@ -93,7 +113,11 @@ def _names(environments: Sequence[ProbedEnvironment]) -> list[str]:
 
 def _table(environments: Sequence[ProbedEnvironment]) -> str:
     rows = [[name, *(_cell(environment, name) for environment in environments)] for name in _names(environments)]
-    return tabulate(rows, headers=["hazard", *(environment.name for environment in environments)])
+    return tabulate(rows, headers=["hazard", *map(_heading, environments)])
+
+
+def _heading(environment: ProbedEnvironment) -> str:
+    return environment.name if environment.changed is None else f"{environment.name} (changed)"
 
 
 def _cell(environment: ProbedEnvironment, name: str) -> str:
@@ -116,6 +140,8 @@ def _environment_json(environment: ProbedEnvironment) -> dict[str, object]:
     result = environment.result
     return {
         "name": environment.name,
+        "sentence": _verdict(environment),
+        "changed": None if environment.changed is None else asdict(environment.changed),
         "torch": result.environment.torch if result and result.environment else "",
         "finished": bool(result and result.finished),
         "trouble": environment.trouble,

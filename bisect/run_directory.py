@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from envs.errors import UsageError
 
 from .again import resume_command
+from .exit_codes import kept_code
 from .files import make_run_directory, write_atomically
-from .model import Outcome
 from .record_file import record_in
 from .shapes import COMMAND, TEXT, fault
 from .state import run_number
@@ -28,11 +28,11 @@ _HINT = "remove the directory if nobody needs its evidence, or give another --ou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answered:
-    """What a finished command said: as JSON, as text, and the outcome that its exit code tells."""
+    """What a finished command said: as JSON, as text, and its exit code."""
 
     json: str
     report: str
-    outcome: Outcome
+    code: int
 
 
 def answered(directory: Path, *, identity: str) -> Answered | None:
@@ -46,10 +46,10 @@ def answered(directory: Path, *, identity: str) -> Answered | None:
     _refuse_another(directory, identity)
     try:
         text, report = answer.read_text(encoding="utf-8"), (directory / REPORT).read_text(encoding="utf-8")
-        outcome = Outcome.parse(json.loads(text)["verdict"])
+        code = kept_code(json.loads(text))
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UsageError(f"the answer in {directory} is damaged: {error}", hint=_HINT) from error
-    return Answered(json=text.rstrip(), report=report.rstrip(), outcome=outcome)
+    return Answered(json=text.rstrip(), report=report.rstrip(), code=code)
 
 
 def keep_answer(directory: Path, *, text: str, report: str) -> None:

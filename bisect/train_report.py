@@ -5,10 +5,11 @@ Pure: takes judged runs, returns lines. The first line is the verdict in one sen
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
+from .changed import OUTCOME, Changed
 from .intervals import allowed_rate, clopper_pearson
 from .model import OutcomeName
 from .train_figures import measurements, where_of
@@ -44,6 +45,7 @@ class TrainAnswer:
         directory: the run directory.
         reproduce: the command line that repeats this.
         token_budget: tokens of a whole training, for the ETA.
+        changed: what somebody changed in the environment after it was built; None for one as it was built.
     """
 
     environment: str
@@ -52,6 +54,7 @@ class TrainAnswer:
     directory: str
     reproduce: str
     token_budget: float
+    changed: Changed | None = None
 
     @property
     def worst(self) -> JudgedRun:
@@ -61,6 +64,10 @@ class TrainAnswer:
 
 def verdict(answer: TrainAnswer) -> str:
     """One sentence: what happened, in which thread, at which step, and whether the control passed."""
+    return answer.changed.over(_seen(answer)) if answer.changed is not None else _seen(answer)
+
+
+def _seen(answer: TrainAnswer) -> str:
     run = answer.worst
     where = f"in {answer.environment} ({_torch(run)})" if _torch(run) else f"in {answer.environment}"
     where += f" with workaround {_workaround(run)}" if _workaround(run) else ""
@@ -76,7 +83,8 @@ def render(answer: TrainAnswer) -> str:
     parts = [verdict(answer), *_counts(answer), *_evidence(run)]
     if run.result is not None:
         parts += measurements(run.result, token_budget=answer.token_budget, completed=run.completed)
-    parts += ["", f"run directory: {answer.directory}", f"repeat with:   {answer.reproduce}"]
+    remedy = [] if answer.changed is None else [answer.changed.remedy]
+    parts += ["", f"run directory: {answer.directory}", *remedy, f"repeat with:   {answer.reproduce}"]
     return "\n".join(parts)
 
 
@@ -88,9 +96,10 @@ def as_json(answer: TrainAnswer) -> dict[str, object]:
     return {
         "schema": SCHEMA,
         "kind": "train",
-        "verdict": str(run.classification.outcome),
+        "verdict": OUTCOME if answer.changed is not None else str(run.classification.outcome),
         "sentence": verdict(answer),
         "environment": answer.environment,
+        "changed": None if answer.changed is None else asdict(answer.changed),
         "torch": _torch(run),
         "workaround": _workaround(run) or "none",
         "amplified": _amplified(answer),

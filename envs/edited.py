@@ -14,7 +14,6 @@ from . import build, expected, verify
 from .findings import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from .findings import Finding
@@ -24,16 +23,19 @@ _CHANGES = frozenset({Kind.CHANGED, Kind.MISSING, Kind.UNEXPECTED})
 _CODE = (".py", ".so", ".pth")
 
 
-def warn(built: build.Built, say: Callable[[str], None]) -> None:
-    """Say in one line what is not as it was built; silent for an image as it is and for what was just built."""
-    line = of(built)
-    if line:
-        say(f"warning: {built.name} was changed after it was built: {line}")
-
-
 def of(built: build.Built) -> str:
     """What was changed in an environment that was there already, or ''; an image as it is holds nothing to compare."""
-    return told(built.path) if built.cached and (built.path / "venv").exists() else ""
+    return now(built) if built.cached else ""
+
+
+def now(built: build.Built) -> str:
+    """What is changed in an environment now, also in one that was just built, or ''."""
+    return told(built.path) if (built.path / "venv").exists() else ""
+
+
+def rebuild_command(digest: str, store: Path) -> str:
+    """What removes an environment, so that the next command builds it anew."""
+    return f"python -m envs prune {digest[:12]} --store {shlex.quote(str(store))}"
 
 
 def told(directory: Path) -> str:

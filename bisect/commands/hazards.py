@@ -1,7 +1,8 @@
 """`python -m bisect hazards ENV...`: probe environments for thread-safety holes, deterministically.
 
 Exit code: 0 when every probe of every environment answered (a leak is an answer), 2 for a wrong command line, 4 when
-a probe could not be made to answer, 5 when an environment cannot be built, 6 when this machine cannot run it.
+a probe could not be made to answer, 5 when an environment cannot be built, 6 when this machine cannot run it, or an
+environment was changed after it was built.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import edited, settings, spec
+from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
+from ..builds import changed_before, changed_since
 from ..files import make_run_directory, refuse_used
-from ..hazards_report import ProbedEnvironment, as_json, render
+from ..hazards_report import ProbedEnvironment, as_json, exit_code, render
 from ..probe import RunKind, RunRequest, run_once
 from ..result_file import ResultError, parse_hazards
 from .probe_options import PLAIN, hazard_workaround
@@ -59,18 +62,19 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
 
     for definition in definitions:
         built = build(definition, chosen, report=say)
-        edited.warn(built, say)
+        changed = changed_before(built, chosen.store, say)
         if not probed:
             make_run_directory(directory)
         request = probe_request(names, args.workaround, environment=definition.environment, timeout_s=args.timeout)
-        probed.append(probe(definition.name, built, request, directory / definition.name))
+        found = probe(definition.name, built, request, directory / definition.name)
+        probed.append(replace(found, changed=changed or changed_since(built, chosen.store)))
         say(f"{definition.name}: probed")
     reproduce = _command_line(args)
     text = json.dumps(as_json(probed, reproduce=reproduce), indent=1)
     (directory / "answer.json").write_text(text + "\n", encoding="utf-8")
     (directory / "report.txt").write_text(render(probed, reproduce=reproduce) + "\n", encoding="utf-8")
     print(text if args.json else render(probed, reproduce=reproduce), file=stdout)
-    return 0 if all(environment.complete for environment in probed) else 4
+    return exit_code(probed)
 
 
 def probe_request(

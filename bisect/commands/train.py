@@ -1,7 +1,8 @@
 """`python -m bisect train ENV`: run the multi-threaded training benchmark in an environment, say what happened.
 
 Exit code: 0 when the question was answered (a race that was found is an answer), 2 for a wrong command line, 4 when
-what happened could not be told, 5 when the environment cannot be built, 6 when this machine cannot run it.
+what happened could not be told, 5 when the environment cannot be built, 6 when this machine cannot run it, or the
+environment was changed after it was built.
 """
 
 from __future__ import annotations
@@ -9,21 +10,23 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import cache, edited, settings, spec
+from envs import cache, settings, spec
 from envs.build import Built, build
 from envs.errors import InterruptedRunError, UsageError
 
 from ..again import resume_command
-from ..files import only_one
+from ..builds import changed_before, changed_since
+from ..changed import Changed
+from ..exit_codes import train_code
+from ..files import only_one, write_atomically
 from ..interrupts import interruptible
 from ..judge import classify_train, control_verdict, train_result
 from ..launch import Recipe, Task, launcher_on
-from ..model import OutcomeName
 from ..probe import RunKind, RunRecord, RunRequest, load_record
 from ..progress import follow
 from ..redaction import without_credentials
@@ -41,16 +44,11 @@ if TYPE_CHECKING:
     from ..launch import Launcher
     from ..probe import Environment
 
-MACHINE_CANNOT = {
-    OutcomeName.NO_GPU,
-    OutcomeName.DRIVER_TOO_OLD,
-    OutcomeName.ARCH_UNSUPPORTED,
-    OutcomeName.HARDWARE_FAULT,
-    OutcomeName.DISK_FULL,
-}
 __all__ = ["TAKES_REST", "Request", "add_arguments", "exit_code", "run", "train"]
 TAKES_REST = True
 UNPACKED = "unpacked="
+CHANGED = "changed.json"
+"""In the run directory: the environment that was found changed; its runs stay what they are when it is built anew."""
 REFUSED = 2  # the benchmark's exit code for an option or a profile that this machine cannot run
 
 
@@ -61,7 +59,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if kept is not None:
         print(f"answered before, nothing is run again: {args.out}", file=stderr, flush=True)
         print(kept.json if args.json else kept.report, file=stdout)
-        return _code_of(kept.outcome.name)
+        return kept.code
     refuse_options((*benchmark_arguments(args), *(() if args.threads is None else ("--threads", str(args.threads)))))
     refuse_unusable(settings.from_arguments(args, os.environ), image=spec.load(args.env).image, on=args.on)
     request = request_of(args)
@@ -73,7 +71,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     print(f"run directory: {request.directory}", file=stderr, flush=True)
     with interruptible(partial(_interrupted, request.directory)), only_one(request.directory):
         answer = _answered(request, launcher, going_on=going_on, stderr=stderr)
-    text = json.dumps(as_json(answer), indent=1)
+    text = json.dumps({**as_json(answer), "exit_code": exit_code(answer)}, indent=1)
     keep_answer(request.directory, text=text, report=render(answer))
     print(text if args.json else render(answer), file=stdout)
     return exit_code(answer)
@@ -100,18 +98,20 @@ def _answered(request: Request, launcher: Launcher, *, going_on: bool, stderr: I
         if not going_on:
             shutil.rmtree(request.directory)
         raise
-    return train(request, built, launcher, stderr=stderr)
+    return replace(train(request, built, launcher, stderr=stderr), changed=_changed(request, built))
 
 
 def exit_code(answer: TrainAnswer) -> int:
-    """0 answered, 4 cannot be told, 6 this machine cannot run it."""
-    return _code_of(answer.worst.classification.outcome.name)
+    """0 answered, 4 cannot be told, 6 this machine cannot run it, or ran something else than was built."""
+    return train_code(answer.worst.classification.outcome.name, changed=answer.changed is not None)
 
 
-def _code_of(outcome: OutcomeName) -> int:
-    if outcome in MACHINE_CANNOT:
-        return 6
-    return 4 if outcome is OutcomeName.UNKNOWN else 0
+def _changed(request: Request, built: Environment | Recipe) -> Changed | None:
+    """What was changed in an environment of these runs, before them or since."""
+    kept = request.directory / CHANGED
+    if kept.exists():
+        return Changed(**json.loads(kept.read_text(encoding="utf-8")))
+    return changed_since(built, request.settings.store) if isinstance(built, Built) else None
 
 
 def train(request: Request, built: Environment | Recipe, launcher: Launcher, *, stderr: IO[str]) -> TrainAnswer:
@@ -167,7 +167,9 @@ def _built(request: Request, definition: spec.Definition, launcher: Launcher, st
         print(line, file=stderr, flush=True)
 
     built = build(definition, request.settings, report=say, require_compiler=request.needs_compiler)
-    edited.warn(built, say)
+    changed = changed_before(built, request.settings.store, say)
+    if changed is not None:
+        write_atomically(request.directory / CHANGED, json.dumps(asdict(changed)))
     return built
 
 

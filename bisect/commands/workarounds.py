@@ -4,7 +4,8 @@ The hazard probes are run once plainly and once under each workaround that chang
 run in rounds, one run of each workaround per round, so that a drift of the machine hits all alike.
 
 Exit code: 0 when every workaround was judged (unsafe is an answer), 2 for a wrong command line, 4 when some could not
-be tested, 5 when the environment cannot be built, 6 when this machine cannot run it.
+be tested, 5 when the environment cannot be built, 6 when this machine cannot run it, or the environment was changed
+after it was built.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from envs import edited, settings, spec
+from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
-from ..cures import FLAG_HAZARDS, NAMES, PROBED_UNDER, Cure, CureRun, Safety, price_all
-from ..cures_report import CureAnswer, as_json, render, sorted_prices
+from ..builds import changed_before, changed_since
+from ..cures import FLAG_HAZARDS, NAMES, PROBED_UNDER, Cure, CureRun, price_all
+from ..cures_report import CureAnswer, as_json, exit_code, render, sorted_prices
 from ..files import make_run_directory, refuse_used
 from ..judge import classify_train, control_verdict, train_result
 from ..probe import RunKind, RunRequest, run_once
@@ -92,7 +94,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         print(line, file=stderr, flush=True)
 
     built = build(definition, chosen, report=say)
-    edited.warn(built, say)
+    changed = changed_before(built, chosen.store, say)
     make_run_directory(request.directory)
     cures, plain, control = measure(request, built, stderr=stderr)
     answer = CureAnswer(
@@ -103,12 +105,13 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         amplified=args.amplify,
         directory=str(request.directory),
         reproduce=_command_line(args),
+        changed=changed or changed_since(built, chosen.store),
     )
     text = json.dumps(as_json(answer), indent=1)
     (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")
     (request.directory / "report.txt").write_text(render(answer) + "\n", encoding="utf-8")
     print(text if args.json else render(answer), file=stdout)
-    return 4 if any(price.safety is Safety.NOT_TESTED for price in answer.prices) else 0
+    return exit_code(answer)
 
 
 def measure(

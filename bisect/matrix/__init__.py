@@ -26,6 +26,7 @@ class State(StrEnum):
     SLOWER = "slower"
     DEGRADED = "degraded"
     CANNOT_BUILD = "cannot build"
+    INCONSISTENT = "inconsistent env"
     NOT_PUBLISHED = "not published"
     DRIVER_TOO_OLD = "driver too old"
     ARCH_UNSUPPORTED = "GPU not supported"
@@ -40,6 +41,8 @@ MEANINGS: dict[State, str] = {
     State.SLOWER: "trains, and its throughput is below the baseline by more than the noise explains",
     State.DEGRADED: "trains, but not as intended: dense attention, recompile limit or recompile stalls",
     State.CANNOT_BUILD: "the environment cannot be made; says nothing about torch",
+    State.INCONSISTENT: "the environment is not what was built, as where somebody changed it since; says nothing about "
+    "the build",
     State.NOT_PUBLISHED: "no such build exists in the index",
     State.DRIVER_TOO_OLD: "the driver of this machine cannot run this CUDA variant",
     State.ARCH_UNSUPPORTED: "the wheel has no code for this GPU",
@@ -58,7 +61,7 @@ BLOCKING: dict[OutcomeName, State] = {
     OutcomeName.DOWNLOAD_FAILED: State.CANNOT_BUILD,
     OutcomeName.DISK_FULL: State.CANNOT_BUILD,
     OutcomeName.WRONG_BUILD: State.CANNOT_BUILD,
-    OutcomeName.INCONSISTENT_ENV: State.CANNOT_BUILD,
+    OutcomeName.INCONSISTENT_ENV: State.INCONSISTENT,
     OutcomeName.ENV_NOT_ISOLATED: State.CANNOT_BUILD,
 }
 EXTERNAL = frozenset(

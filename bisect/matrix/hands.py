@@ -7,9 +7,9 @@ from collections.abc import Callable  # noqa: TC003  (in a dataclass's fields)
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from envs import edited
 from envs.build import build
 
+from ..builds import refuse_changed
 from ..launch import Recipe, Task
 from ..probe import Environment
 
@@ -29,7 +29,7 @@ class Hands(Protocol):
     """The effects of a matrix; a fake one is a matrix in memory."""
 
     def build(self, definition: Definition) -> Room:
-        """The finished environment; CannotBuildError or CannotRunError when there can be none."""
+        """The finished environment, as it was built; CannotBuildError or CannotRunError when there can be none."""
 
     def run(self, environment: Room, request: RunRequest, directory: Path, stop: Stop) -> RunRecord:
         """One run in a fresh directory; JobLostError when it ended without a record."""
@@ -50,11 +50,11 @@ class LaunchingHands:
     say: Callable[[str], None]
 
     def build(self, definition: Definition) -> Room:
-        """Build it, take it from the store, or leave it to the nodes."""
+        """Build it, take it from the store as it was built, or leave it to the nodes."""
         if self.launcher.node_store is not None:
             return Recipe(definition=definition, settings=replace(self.settings, store=self.launcher.node_store))
         built = build(definition, self.settings, report=self.say)
-        edited.warn(built, self.say)
+        refuse_changed(built, self.settings.store)
         if built.fingerprint.torch_error:
             self.say(f"{built.name}: torch cannot be imported: {built.fingerprint.torch_error}")
         return built

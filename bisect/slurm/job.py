@@ -48,18 +48,22 @@ def _built(built: Environment | Recipe, directory: Path) -> Environment | None:
     from envs.build import build  # noqa: PLC0415  (only jobs that build need it, and it takes half a second)
     from envs.errors import CannotBuildError, CannotRunError  # noqa: PLC0415
 
+    from ..builds import refuse_changed  # noqa: PLC0415
+
     try:
-        return build(
+        made = build(
             built.definition,
             built.settings,
             report=lambda line: print(line, flush=True),  # noqa: T201  (the log of the job)
             require_compiler=built.needs_compiler,
         )
+        refuse_changed(made, built.settings.store)
     except (CannotBuildError, CannotRunError) as error:
         directory.mkdir(parents=True, exist_ok=True)
         told = {"message": error.message, "hint": error.hint, "outcome": error.outcome}
         write_atomically(directory / REFUSED, json.dumps(told))
         return None
+    return made
 
 
 def _tell_host(answer: Path) -> None:
