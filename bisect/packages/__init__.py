@@ -131,6 +131,7 @@ class FoundSet:
         notes: how large a loss of throughput is, and whether the set is all of it.
         still_fails_without: members that need not be reverted for it: another set fails without them.
         beside: such sets, as far as they were run.
+        another: another set brings it in too, or may: no single set explains all runs.
     """
 
     members: tuple[str, ...]
@@ -142,6 +143,7 @@ class FoundSet:
     notes: tuple[str, ...] = ()
     still_fails_without: tuple[str, ...] = ()
     beside: tuple[Count, ...] = ()
+    another: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -44,6 +44,7 @@ def as_json(report: SetReport) -> dict[str, Any]:
         "reverse": [_count_json(report, count) for count in getattr(step, "reverse", ())],
         "still_fails_without": list(getattr(step, "still_fails_without", ())),
         "beside": [_count_json(report, count) for count in getattr(step, "beside", ())],
+        "another": bool(getattr(step, "another", False)),
         "suspects": [
             {"members": list(each.members), "any_of": each.any_of, "probability": round(each.probability, 6)}
             for each in getattr(step, "suspects", ())

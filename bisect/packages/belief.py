@@ -130,12 +130,14 @@ class SetBelief(Explanations):
         low: per row, distribution of the failure rate without the culprit.
         high: per row, distribution with it.
         same: distribution of the one rate if no difference matters.
+        evidence: log of the probability of the runs, all explanations and "none" together.
     """
 
     row: IntArray
     low: FloatArray
     high: FloatArray
     same: FloatArray
+    evidence: float
 
 
 def infer(hypotheses: Hypotheses, tally: Tally) -> SetBelief:
@@ -163,6 +165,7 @@ def infer(hypotheses: Hypotheses, tally: Tally) -> SetBelief:
         low=low_weight,
         high=high_weight,
         same=same / same.sum(),
+        evidence=top + float(np.log(norm)),
     )
 
 

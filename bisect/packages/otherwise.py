@@ -1,140 +1,167 @@
-"""A set that brings the failure in beside another one: without one of its members the failure stays.
+"""The answer where no single set and no choice of two members explains the runs: one way that the failure comes in.
 
-Differences p0 and p1 fail together, and so do p0 and p2. No explanation of `belief` says that: the set search
-would run until its budget ends. What shows it is a mix that fails, and without any one of its members no longer does,
-while everything without one of them still fails. That mix is then searched by itself.
+Differences p0 and p1 fail together, and so do p0 and p2: no explanation of `belief` says that, and the search
+over explanations would run until its budget ends. Here nothing is explained. The smallest mix that fails is made
+smaller as long as what is left still fails; when it stops failing without any one of its members, that is the answer.
+
+    everything          y
+    {p0 p1 p3 p5}       y              the smallest mix that fails so far
+    {p0 p3}             n              halves, likeliest members kept, then single members taken away
+    {p0 p1 p5}          y
+    {p0 p1}  y      {p0} n  {p1} n     smaller is none: p0 + p1
+    all but p1          y              p1 need not go: there is another way
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import Count, FoundSet, ProbeSet, Purpose
-from .belief import Tally, bayes_factor
+from .labels import label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator
 
-    from . import SetObservation, SetProblem, SetStep
-    from .belief import BoolArray
+    from . import SetProblem
+    from .belief import BoolArray, FloatArray, SetBelief
+    from .labels import Labels
     from .room import Room
 
-    Rule = Callable[[SetProblem, Sequence[SetObservation]], SetStep]
-
-CLEARLY = 20.0
-"""A mix's own runs fit one of the two ends this many times better than the other one."""
-LEAST_RUNS = 2
+UNEXPLAINED = 0.9
+"""No explanation is true with this probability: then one way is looked for instead."""
+FAILS, PASSES = 0.99, 0.05
+"""A mix fails from this probability on, and does not up to that: a stray failure must not become the answer."""
 MOST_RUNS = 20
-"""Runs after which a mix that clearly fits neither end is asked no more."""
+"""Runs of everything without one member, after which it is left open whether that mends it."""
 LARGEST = 3
-"""Members of a set that is looked at."""
+"""Members of another set that fails, to be named."""
 
 
-def otherwise(
-    problem: SetProblem, observations: Sequence[SetObservation], room: Room, rule: Rule
-) -> FoundSet | ProbeSet | None:
-    """The set that fails beside another one, or the next run that tells whether it does; None if nothing hints at it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The mixes and how likely each fails."""
 
-    Args:
-        problem: the question.
-        observations: the runs.
-        room: the same as rows of flags.
-        rule: the set search, for the set by itself.
+    room: Room
+    labels: Labels
+
+    def fails(self, mix: BoolArray) -> float:
+        """Probability that a mix fails; one half where it was not run."""
+        tallied = np.flatnonzero(self.room.runs > 0)
+        row = np.flatnonzero(tallied == self.room.index(mix))
+        return float(self.labels.fails[row[0]]) if row.size else 0.5
+
+    def runs(self, mix: BoolArray) -> int:
+        row = self.room.index(mix)
+        return int(self.room.runs[row]) if row >= 0 else 0
+
+    def is_broken(self, mix: BoolArray) -> bool:
+        row = self.room.index(mix)
+        return row >= 0 and bool(self.room.broken[row])
+
+    def failing(self) -> list[BoolArray]:
+        """Mixes that fail, smallest first."""
+        rows = [mix for mix in self.room.sets if self.fails(mix) >= FAILS]
+        return sorted(rows, key=lambda mix: (int(mix.sum()), -self.fails(mix)))
+
+    def is_inside_a_passing_one(self, mix: BoolArray) -> bool:
+        return any(not (mix & ~other).any() and self.fails(other) <= PASSES for other in self.room.sets)
+
+
+def otherwise(problem: SetProblem, room: Room, belief: SetBelief) -> FoundSet | ProbeSet | None:
+    """One set that suffices and holds nothing to spare, or the next run on the way to it.
+
+    None while an explanation is possible, and when the budget is used up.
     """
-    for mix in _small_failing(room):
-        without = _without_each(room, mix, of=np.ones_like(mix))
-        if not any(_hinted(room, each) for each in without):
-            continue
-        lesser = _without_each(room, mix, of=mix)
-        if any(_is_settled(room, each) and not _passes(room, each) for each in lesser):
-            continue
-        parts = (without, lesser) if any(_fails(room, each) for each in without) else (without,)
-        asked = next((each for part in parts for each in part if not _is_settled(room, each)), None)
-        if asked is not None:
-            return _probe(problem, room, asked)
-        if any(_fails(room, each) for each in without):
-            return _by_itself(problem, observations, room, mix, rule)
-    return None
+    labels = label(room.tally())
+    if labels.unexplained(belief) < UNEXPLAINED:
+        return None
+    seen = _Seen(room=room, labels=labels)
+    way = seen.failing()[0]
+    asked = _smaller(seen, way, belief) or _to_confirm(problem, seen, way) or _to_revert(seen, way)
+    if asked is None:
+        return _found(seen, way)
+    mix, purpose = asked
+    affordable = room.spent < problem.max_runs
+    return ProbeSet(items=room.names(mix), purpose=purpose, suspects=(), none=belief.none) if affordable else None
 
 
-def _small_failing(room: Room) -> list[BoolArray]:
-    small = [mix for mix in room.sets[2:] if 2 <= mix.sum() <= LARGEST and not mix.all() and _fails(room, mix)]
-    return sorted(small, key=lambda mix: int(mix.sum()))
+def _smaller(seen: _Seen, way: BoolArray, belief: SetBelief) -> tuple[BoolArray, Purpose] | None:
+    """A part of the way of which it is not known yet whether it fails; one that was begun comes first."""
+    parts = (part for part in _parts(seen.room, way, belief.marginals()) if not seen.is_broken(part))
+    open_parts = [part for part in parts if seen.fails(part) > PASSES]
+    untold = [part for part in open_parts if not seen.is_inside_a_passing_one(part)]
+    begun = (part for part in untold if seen.runs(part))
+    part = next(begun, untold[0] if untold else None)
+    return None if part is None else (part, Purpose.SEARCH)
+
+
+def _parts(room: Room, way: BoolArray, marginals: FloatArray) -> Iterator[BoolArray]:
+    """The way without half of its members, a quarter, ... and each one, the unlikeliest first."""
+    members = sorted(np.flatnonzero(way), key=lambda member: float(marginals[member]))
+    size = len(members) // 2
+    while size:
+        for start in range(0, len(members), size):
+            part = way
+            for member in members[start : start + size]:
+                part = room.without(part, int(member))
+            if part.any():
+                yield part
+        size //= 2
 
 
 def _without_each(room: Room, mix: BoolArray, *, of: BoolArray) -> list[BoolArray]:
     return [room.without(of, int(member)) for member in np.flatnonzero(mix)]
 
 
-def _hinted(room: Room, mix: BoolArray) -> bool:
-    """Whether it fails at least half as often as everything does."""
-    row = room.index(mix)
-    return row >= 0 and bool(2 * room.failures[row] * room.runs[0] >= room.failures[0] * max(room.runs[row], 1))
+def _checks(seen: _Seen, way: BoolArray) -> list[tuple[BoolArray, float, Purpose]]:
+    """What the claim rests on: each mix, how likely it does what is claimed, and in which direction that is."""
+    lesser = [mix for mix in _without_each(seen.room, way, of=way) if mix.any() and not seen.is_broken(mix)]
+    forward = [] if way.all() else [(way, seen.fails(way), Purpose.FORWARD)]
+    return [*forward, *((mix, 1.0 - seen.fails(mix), Purpose.REVERSE) for mix in lesser)]
 
 
-def _fit(room: Room, mix: BoolArray) -> float:
-    """How many times better a mix's runs fit those of the bad end than those of the good one."""
-    row = room.index(mix)
-    if row < 0 or room.runs[row] < LEAST_RUNS:
-        return 1.0
-    if row < 2:
-        return CLEARLY if row == 0 else 1.0 / CLEARLY
-    rows = [0, 1, row]
-    tally = Tally(sets=room.sets[rows], failures=room.failures[rows], passes=room.passes[rows])
-    return bayes_factor(np.asarray([True, False, False]), tally, of=2)
+def _confidence(seen: _Seen, way: BoolArray) -> float:
+    return float(np.prod([held for _, held, _ in _checks(seen, way)]))
 
 
-def _fails(room: Room, mix: BoolArray) -> bool:
-    return _fit(room, mix) >= CLEARLY
-
-
-def _passes(room: Room, mix: BoolArray) -> bool:
-    return _fit(room, mix) <= 1.0 / CLEARLY
-
-
-def _is_settled(room: Room, mix: BoolArray) -> bool:
-    row = room.index(mix)
-    asked_enough = row >= 0 and (bool(room.broken[row]) or int(room.runs[row]) >= MOST_RUNS)
-    return asked_enough or _fails(room, mix) or _passes(room, mix)
-
-
-def _probe(problem: SetProblem, room: Room, mix: BoolArray) -> ProbeSet | None:
-    if room.spent >= problem.max_runs:
+def _to_confirm(problem: SetProblem, seen: _Seen, way: BoolArray) -> tuple[BoolArray, Purpose] | None:
+    """The least sure of what the claim rests on, while the claim is not sure enough."""
+    if _confidence(seen, way) >= problem.confidence:
         return None
-    return ProbeSet(items=room.names(mix), purpose=Purpose.REVERSE, suspects=(), none=0.0)
+    mix, _, purpose = min(_checks(seen, way), key=lambda check: check[1])
+    return mix, purpose
 
 
-def _by_itself(
-    problem: SetProblem, observations: Sequence[SetObservation], room: Room, mix: BoolArray, rule: Rule
-) -> FoundSet | ProbeSet | None:
-    """Search one mix as if it were everything; what the search as a whole knows is put beside the answer."""
-    inside = room.names(mix)
-    seen = [each for each in observations if each.items <= inside]
-    part = replace(
-        problem,
-        items=tuple(item for item in problem.items if item in inside),
-        weights=(),
-        needs=tuple(pair for pair in problem.needs if inside.issuperset(pair)),
-        families=(),
-        max_runs=problem.max_runs - room.spent + len(seen),
-        built=frozenset(built for built in problem.built if built <= inside),
-    )
-    found = rule(part, seen)
-    if isinstance(found, ProbeSet):
-        return found
-    if not isinstance(found, FoundSet) or frozenset(found.members) != inside:
-        return None
-    without = _without_each(room, mix, of=np.ones_like(mix))
-    staying = [member for member, each in zip(found.members, without, strict=True) if _fails(room, each)]
-    others = (other for other in _small_failing(room) if any(member not in room.names(other) for member in staying))
-    return replace(
-        found,
-        reverse=tuple(_count(room, each) for each in without),
-        still_fails_without=tuple(staying),
-        beside=tuple(_count(room, other) for other in others),
+def _to_revert(seen: _Seen, way: BoolArray) -> tuple[BoolArray, Purpose] | None:
+    """Everything without one member, as long as it is open whether that mends it."""
+    for mix in _without_each(seen.room, way, of=np.ones_like(way)):
+        settled = not PASSES < seen.fails(mix) < FAILS
+        if not (settled or seen.is_broken(mix) or seen.runs(mix) >= MOST_RUNS):
+            return mix, Purpose.REVERSE
+    return None
+
+
+def _found(seen: _Seen, way: BoolArray) -> FoundSet:
+    room = seen.room
+    members = tuple(item for item, held in zip(room.items, way, strict=True) if held)
+    without = _without_each(room, way, of=np.ones_like(way))
+    staying = tuple(member for member, mix in zip(members, without, strict=True) if seen.fails(mix) >= FAILS)
+    others = [mix for mix in seen.failing() if mix.sum() <= LARGEST and not set(staying) <= room.names(mix)]
+    mended = all(seen.fails(mix) <= PASSES for mix in without)
+    lesser = _without_each(room, way, of=way)
+    return FoundSet(
+        members=members,
+        any_of=False,
+        confidence=_confidence(seen, way),
+        forward=(_count(room, way),),
+        reverse=tuple(_count(room, mix) for mix in without),
+        unchecked=tuple(room.names(mix) for mix in (*lesser, *without) if seen.is_broken(mix)),
+        still_fails_without=staying,
+        beside=tuple(_count(room, mix) for mix in others),
+        another=bool(staying) or not mended,
     )
 
 

@@ -168,7 +168,7 @@ def _of_these(step: FoundSet, count: Count, of: int) -> str:
 def _other_way(step: FoundSet) -> str:
     """What is left where a member is not needed for the failure, and nothing where each is."""
     if not step.still_fails_without:
-        return ""
+        return "; another set may bring it in too: no single one explains all runs" if step.another else ""
     sets = " and ".join(f"{' + '.join(sorted(count.items))} ({count})" for count in step.beside)
     known = f"it also fails with {sets}" if sets else "it fails in another way too"
     return f"; reverting {' or '.join(step.still_fails_without)} alone does not mend it: {known}"

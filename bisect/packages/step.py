@@ -57,7 +57,7 @@ def step(problem: SetProblem, observations: Sequence[SetObservation]) -> SetStep
     belief = infer(enumerate_hypotheses(problem.weights or (1.0,) * len(problem.items)), room.tally())
     return (
         _ends(problem, room, belief)
-        or otherwise(problem, observations, room, step)
+        or otherwise(problem, room, belief)
         or claim(
             problem,
             room,

@@ -4,6 +4,7 @@ import itertools
 import random
 from bisect.model import Conclusion
 from bisect.packages import (
+    Count,
     FoundSet,
     Innocent,
     NarrowedSet,
@@ -15,9 +16,13 @@ from bisect.packages import (
     SetProblem,
     next_set,
 )
+from bisect.packages.belief import Tally, enumerate_hypotheses, infer
 from bisect.packages.differences import Item, ItemKind
+from bisect.packages.labels import label
 from bisect.packages.report import SetReport, sentence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -113,6 +118,57 @@ def test_a_member_without_which_it_still_fails_is_named_as_such():
         assert (count.failures > 0) == (member == stays)
     assert len(seen) < 60
     assert f"reverting {stays} alone does not mend it" in told(found, seen)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlapping_sets_end_in_one_of_them_under_noise(seed):
+    """The search went round the same mixes until its budget was spent, for no single set explains all of its runs."""
+    ways = (frozenset({"p1", "p2"}), frozenset({"p1", "p3"}))
+    random_ = random.Random(seed)
+
+    def judge(mix):
+        fails = any(way <= mix for way in ways) and random_.random() < 0.5
+        return Conclusion.BAD if fails else Conclusion.GOOD
+
+    found, seen = search(SetProblem(items=items(6), max_runs=300), judge)
+
+    assert isinstance(found, FoundSet)
+    assert frozenset(found.members) in ways
+    assert found.confidence >= 0.95
+    assert len(seen) < 300
+
+
+def test_four_that_only_fail_together_are_found():
+    """No explanation holds four members: they would be searched for until the budget ends."""
+    culprit = frozenset({"p0", "p2", "p3", "p6"})
+
+    found, _ = search(SetProblem(items=items(8)), coin(culprit))
+
+    assert frozenset(found.members) == culprit
+    assert not found.another
+
+
+def test_what_may_be_another_set_is_said():
+    """Whoever reverts one member would take the failure for mended, though it was never seen to go."""
+    count = Count(items=frozenset({"p0", "p1"}), failures=3, runs=6)
+    found = FoundSet(members=("p0", "p1"), any_of=False, confidence=0.96, forward=(count,), reverse=(), another=True)
+
+    assert "another set may bring it in too" in told(found, ())
+    assert "another set" not in told(replace(found, another=False), ())
+
+
+def test_runs_that_contradict_every_explanation_are_known_as_such():
+    """A pair under bad luck would be taken for overlapping sets, or these be explained by a pair for ever."""
+
+    def unexplained(ways):
+        sets = [{"p0"}, {"p1"}, {"p2"}, {"p0", "p1"}, {"p0", "p2"}, {"p1", "p2"}, {"p0", "p1", "p2"}, set()]
+        flags = np.asarray([[item in mix for item in items(3)] for mix in sets])
+        failures = np.asarray([8 if any(way <= mix for way in ways) else 0 for mix in sets])
+        tally = Tally(sets=flags, failures=failures, passes=8 - failures)
+        return label(tally).unexplained(infer(enumerate_hypotheses((1.0,) * 3), tally))
+
+    assert unexplained([{"p0", "p1"}]) < 0.01
+    assert unexplained([{"p0", "p1"}, {"p0", "p2"}]) > 0.99
 
 
 def test_a_member_is_missed_from_everything_not_from_the_set_alone():
