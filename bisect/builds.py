@@ -37,24 +37,24 @@ def changed_before(built: Built, store: Path, say: Callable[[str], None]) -> Cha
     if not line:
         return None
     say(f"warning: {built.name} was changed after it was built: {line}")
-    return changed_as(built, line, store)
+    return _changed(built.name, built.digest, line, store)
 
 
-def changed_since(built: Built, store: Path) -> Changed | None:
-    """The same once its runs have ended, told in their verdict."""
-    line = edited.now(built)
-    return changed_as(built, line, store) if line else None
+def changed_since(name: str, digest: str, store: Path) -> Changed | None:
+    """What is changed now in an environment of the store, whoever built it."""
+    path = Store(store).directory(digest)
+    line = edited.told(path) if (path / "venv").exists() else ""
+    return _changed(name, digest, line, store) if line else None
 
 
 def refuse_changed(built: Built, store: Path) -> None:
     """ChangedError for an environment that was there already and is not as it was built."""
     if line := edited.of(built):
-        raise ChangedError(changed_as(built, line, store))
+        raise ChangedError(_changed(built.name, built.digest, line, store))
 
 
-def changed_as(built: Built, line: str, store: Path) -> Changed:
-    """What `envs.edited` said of an environment of that store, with its remedy."""
-    return Changed(environment=built.name, what=line, rebuild=edited.rebuild_command(built.digest, store))
+def _changed(name: str, digest: str, line: str, store: Path) -> Changed:
+    return Changed(environment=name, what=line, rebuild=edited.rebuild_command(digest, store))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,7 +162,7 @@ class Builder:
         """What this search built and its runs changed is made anew; what was there before is somebody's own."""
         store = Store(self.settings.store)
         if built.digest not in self._made.values() or not store.remove(built.digest):
-            raise ChangedError(changed_as(built, line, store.root))
+            raise ChangedError(_changed(built.name, built.digest, line, store.root))
         self.say(f"building {candidate} anew, for it was changed after it was built: {line}")
         return self.built(candidate)
 

@@ -92,6 +92,7 @@ _MATRIX: Mapping[str, Shape] = {
         "answers": list_of(record(_ANSWER), "answers"),
     },
     "control": {"of": TEXTS, "verdict": TEXT}, "pairs": {"machine": TEXTS, "together": TRUTH},
+    "changed": {"lock": TEXT, "what": TEXT, "runs": TEXTS},
 }  # fmt: skip
 
 

@@ -25,12 +25,7 @@ _CODE = (".py", ".so", ".pth")
 
 def of(built: build.Built) -> str:
     """What was changed in an environment that was there already, or ''; an image as it is holds nothing to compare."""
-    return now(built) if built.cached else ""
-
-
-def now(built: build.Built) -> str:
-    """What is changed in an environment now, also in one that was just built, or ''."""
-    return told(built.path) if (built.path / "venv").exists() else ""
+    return told(built.path) if built.cached and (built.path / "venv").exists() else ""
 
 
 def rebuild_command(digest: str, store: Path) -> str:

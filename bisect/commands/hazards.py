@@ -67,7 +67,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
             make_run_directory(directory)
         request = probe_request(names, args.workaround, environment=definition.environment, timeout_s=args.timeout)
         found = probe(definition.name, built, request, directory / definition.name)
-        probed.append(replace(found, changed=changed or changed_since(built, chosen.store)))
+        probed.append(replace(found, changed=changed or changed_since(built.name, built.digest, chosen.store)))
         say(f"{definition.name}: probed")
     reproduce = _command_line(args)
     text = json.dumps(as_json(probed, reproduce=reproduce), indent=1)

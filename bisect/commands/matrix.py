@@ -21,6 +21,7 @@ from ..html import matrix_page
 from ..interrupts import interruptible
 from ..journal import FILE_NAME, read
 from ..launch import PLACES, LocalLauncher, launcher_on
+from ..matrix import State
 from ..matrix.as_json import parse_report, report_json
 from ..matrix.as_text import terminal
 from ..matrix.axes import Axes, Budget, parse_axes, parse_budget
@@ -128,7 +129,14 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     )
     local = request.on == "local"
     request = replace(request, together=_together(request, common.machine))
-    prepared = prepare(request.axes, request.settings, here=host.machine, common=common, builds_here=local)
+    prepared = prepare(
+        request.axes,
+        request.settings,
+        here=host.machine,
+        common=common,
+        builds_here=local,
+        in_store=launcher.node_store is None,
+    )
     estimate = plan(prepared.cells, request.axes.rules, build_s=prepared.build_s, paired=request.together)
     if args.dry_run:
         report = _report(request, prepared, prepared.cells, ())
@@ -189,7 +197,8 @@ def _run(request: Request, prepared: Prepared, hands: Hands, say: Callable[[str]
 
 def _write(request: Request, prepared: Prepared, running: MatrixRun, directory: MatrixDirectory) -> Report:
     cells = running.cells or prepared.cells
-    now = {(cell.key.lock, cell.key.benchmark, cell.key.machine) for cell in cells}
+    as_built = (cell.key for cell in cells if cell.blocked is None or cell.blocked.state is not State.INCONSISTENT)
+    now = {(key.lock, key.benchmark, key.machine) for key in as_built}
     answers = tuple(
         answer for run in directory.hazards() if (run.lock, run.benchmark, run.machine) in now for answer in run.answers
     )

@@ -111,7 +111,7 @@ def _changed(request: Request, built: Environment | Recipe) -> Changed | None:
     kept = request.directory / CHANGED
     if kept.exists():
         return Changed(**json.loads(kept.read_text(encoding="utf-8")))
-    return changed_since(built, request.settings.store) if isinstance(built, Built) else None
+    return None if isinstance(built, Recipe) else changed_since(built.name, built.digest, request.settings.store)
 
 
 def train(request: Request, built: Environment | Recipe, launcher: Launcher, *, stderr: IO[str]) -> TrainAnswer:

@@ -105,7 +105,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         amplified=args.amplify,
         directory=str(request.directory),
         reproduce=_command_line(args),
-        changed=changed or changed_since(built, chosen.store),
+        changed=changed or changed_since(built.name, built.digest, chosen.store),
     )
     text = json.dumps(as_json(answer), indent=1)
     (request.directory / "answer.json").write_text(text + "\n", encoding="utf-8")

@@ -6,7 +6,7 @@ Knows the meaning of outcomes for a person who decides about an upgrade. Knows n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING
@@ -252,5 +252,20 @@ def with_run(cells: tuple[Cell, ...], run: CellRun) -> tuple[Cell, ...]:
 def with_block(cells: tuple[Cell, ...], digests: frozenset[str], blocked: Blocked) -> tuple[Cell, ...]:
     """The cells with the named ones marked as impossible."""
     return tuple(
-        Cell(key=cell.key, runs=cell.runs, blocked=blocked) if cell.key.digest in digests else cell for cell in cells
+        set_aside(Cell(key=cell.key, runs=cell.runs, blocked=blocked)) if cell.key.digest in digests else cell
+        for cell in cells
     )
+
+
+def without_runs(cells: tuple[Cell, ...], runs: frozenset[str]) -> tuple[Cell, ...]:
+    """The cells without these runs."""
+    return tuple(replace(cell, runs=tuple(run for run in cell.runs if run.run not in runs)) for cell in cells)
+
+
+def set_aside(cell: Cell) -> Cell:
+    """A cell whose environment is not what was built is shown without its earlier runs, which stay in the journal."""
+    if cell.blocked is None or cell.blocked.state is not State.INCONSISTENT or not cell.runs:
+        return cell
+    kept = f"{len(cell.runs)} {'run' if len(cell.runs) == 1 else 'runs'} from before it was found so"
+    blocked = replace(cell.blocked, reason=f"{cell.blocked.reason}; {kept} count again once it is built anew")
+    return Cell(key=cell.key, blocked=blocked)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from envs.build import build
 
-from ..builds import refuse_changed
+from ..builds import changed_since, refuse_changed
+from ..changed import ChangedError
 from ..launch import Recipe, Task
 from ..probe import Environment
 
@@ -30,6 +31,9 @@ class Hands(Protocol):
 
     def build(self, definition: Definition) -> Room:
         """The finished environment, as it was built; CannotBuildError or CannotRunError when there can be none."""
+
+    def refuse_changed(self, environment: Room) -> None:
+        """ChangedError for an environment of this matrix that is not as it was built any more."""
 
     def run(self, environment: Room, request: RunRequest, directory: Path, stop: Stop) -> RunRecord:
         """One run in a fresh directory; JobLostError when it ended without a record."""
@@ -58,6 +62,14 @@ class LaunchingHands:
         if built.fingerprint.torch_error:
             self.say(f"{built.name}: torch cannot be imported: {built.fingerprint.torch_error}")
         return built
+
+    def refuse_changed(self, environment: Room) -> None:
+        """Look at it again; nodes that build for themselves look at theirs before each run."""
+        if isinstance(environment, Recipe):
+            return
+        changed = changed_since(environment.name, environment.digest, self.settings.store)
+        if changed is not None:
+            raise ChangedError(changed)
 
     def run(self, environment: Room, request: RunRequest, directory: Path, stop: Stop) -> RunRecord:
         """Run it, and keep everything but the home directory, which is no evidence."""

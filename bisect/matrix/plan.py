@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from envs import backend, history, machine, resolve, spec
-from envs.build import estimate, is_built
+from envs.build import entry_of, estimate
 from envs.errors import CannotBuildError, CannotRunError, ToolError
 from envs.place import refuse_unavailable
 
+from ..builds import changed_since
+from ..changed import ChangedError
 from . import Blocked, Cell, State, preflight
 from .axes import Axes, span
 from .key import CLEAN, CellKey
@@ -82,14 +84,24 @@ def template(axes: Axes, here: backend.Machine, *, benchmark: str, node: str, cp
 
 
 def prepare(
-    axes: Axes, settings: Settings, *, here: backend.Machine, common: CellKey, builds_here: bool = True
+    axes: Axes,
+    settings: Settings,
+    *,
+    here: backend.Machine,
+    common: CellKey,
+    builds_here: bool = True,
+    in_store: bool = True,
 ) -> Prepared:
-    """Find every cell's environment and mark the cells that cannot work; images are looked for where they are used."""
+    """Find every cell's environment and mark the cells that cannot work; images are looked for where they are used.
+
+    `in_store`: whether runs use the environments of the store of these settings, or nodes build their own.
+    """
     keys = span(axes, common)
     rooms: dict[str, Room] = {}
     for key in keys:
         if key.environment not in rooms:
-            rooms[key.environment] = _room(key, axes.origins[key.build], settings, here, builds_here=builds_here)
+            origin = axes.origins[key.build]
+            rooms[key.environment] = _room(key, origin, settings, here, builds_here=builds_here, in_store=in_store)
     profile = preflight.needs_gpu(axes.profile, here)
     cells = tuple(_cell(key, rooms[key.environment], profile) for key in keys)
     return Prepared(cells=cells, rooms=rooms, points=_points(keys, rooms))
@@ -120,7 +132,9 @@ def _base(origin: str) -> spec.Definition | Blocked:
     return spec.with_torch(spec.load(_BASE), version=version.public, cuda=version.local or "")
 
 
-def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine, *, builds_here: bool) -> Room:
+def _room(
+    key: CellKey, origin: str, settings: Settings, here: backend.Machine, *, builds_here: bool, in_store: bool
+) -> Room:
     definition = definition_of(key, origin)
     if isinstance(definition, Blocked):
         return Room(definition=None, blocked=definition)
@@ -132,19 +146,22 @@ def _room(key: CellKey, origin: str, settings: Settings, here: backend.Machine, 
             machine.require_compiler()
         if definition.image and builds_here:
             refuse_unavailable(settings, definition.image)
-        return _resolved(definition, settings)
+        return _resolved(definition, settings, in_store=in_store)
     except (CannotBuildError, CannotRunError) as error:
         return Room(definition=definition, blocked=from_error(error))
 
 
-def _resolved(definition: spec.Definition, settings: Settings) -> Room:
+def _resolved(definition: spec.Definition, settings: Settings, *, in_store: bool) -> Room:
     if definition.image:  # what is in it is known only once it is there
         return Room(definition=definition, lock=f"image {definition.image}")
     definition = resolve.pinned(definition, settings)
     lock = resolve.lock_for(definition, settings)
     identity = f"{lock.digest[:16]}{_history_digest(definition)}"
-    if is_built(definition, settings):
-        return Room(definition=definition, lock=identity)
+    entry = entry_of(definition, settings)
+    if entry is not None:
+        changed = changed_since(definition.name, entry.digest, settings.store) if in_store else None
+        blocked = from_error(ChangedError(changed)) if changed is not None else None
+        return Room(definition=definition, lock=identity, blocked=blocked)
     needs = estimate(lock, settings)
     blocked = preflight.does_not_fit(needs, free_bytes=machine.free_bytes(settings.store))
     return Room(definition=definition, lock=identity, needs=needs, blocked=blocked)

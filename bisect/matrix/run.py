@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 
 from envs.errors import CannotBuildError, CannotRunError
 
+from ..changed import ChangedError
 from ..launch import JobLostError
 from ..pool import Pool
-from . import Blocked, Cell, CellRun, with_block, with_run
+from . import Blocked, Cell, CellRun, with_block, with_run, without_runs
 from .beside import AT_ONCE, next_slot
 from .cell import CellRuns, answers_of
 from .key import CLEAN, CellKey
@@ -88,6 +89,7 @@ class MatrixRun:
                 self._pool.take()()
         finally:
             self._pool.close()
+            self._look_again()
 
     def _take_up(self) -> None:
         """Runs that a killed matrix had started, where they ended or go on elsewhere."""
@@ -175,8 +177,22 @@ class MatrixRun:
         return built
 
     def _block(self, environment: str, blocked: Blocked) -> None:
-        digests = frozenset(cell.key.digest for cell in self.cells if cell.key.environment == environment)
+        mine = (cell.key for cell in self.prepared.cells)  # not those of another machine, which has its own
+        digests = frozenset(key.digest for key in mine if key.environment == environment)
         self.cells = with_block(self.cells, digests, blocked)
+
+    def _look_again(self) -> None:
+        """What ran in an environment that was changed meanwhile is no evidence: nobody knows which run saw what."""
+        for name, built in self._built.items():
+            try:
+                self.runs.hands.refuse_changed(built)
+            except ChangedError as error:
+                self.say(f"{name}: {error.message}")
+                mine = [cell.key for cell in self.prepared.cells if cell.key.environment == name]
+                cells = [key.digest for key in mine]
+                void = self.directory.add_changed(mine[0].lock, cells=cells, what=error.message)
+                self.cells = without_runs(self.cells, void)
+                self._block(name, from_error(error))
 
     def _start(self, choice: Choice, built: Room) -> None:
         key = choice.cell.key

@@ -9,6 +9,7 @@ DIR/matrix.*        the reports: html, md, txt, json, xml (JUnit)
 from __future__ import annotations
 
 import re
+import shutil
 import threading
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from envs.errors import UsageError
 from ..files import make_run_directory, write_atomically
 from ..journal import FILE_NAME, Journal
 from ..state import known_fields
-from . import Cell, CellRun, pairs
+from . import Cell, CellRun, pairs, set_aside
 from .as_json import parse_run_entry, report_json
 from .as_junit import junit
 from .as_text import markdown, terminal
@@ -79,9 +80,15 @@ class MatrixDirectory:
         source = str(journal)
         self._ran = [parse_run_entry(entry, source) for entry in self._journal.contents.of("ran")]
         self._hazards = [_hazard_run(entry) for entry in self._journal.contents.of("hazards")]
+        self._changed = {run for entry in self._journal.contents.of("changed") for run in entry["runs"]}
+        self._made: list[tuple[str, str]] = []
         self._begun = [Begun(**known_fields(Begun, entry)) for entry in self._journal.contents.of("started")]
         self._writing = threading.Lock()
-        self._controls = {tuple(entry["of"]): str(entry["verdict"]) for entry in self._journal.contents.of("control")}
+        self._controls = {
+            tuple(entry["of"]): str(entry["verdict"])
+            for entry in self._journal.contents.of("control")
+            if entry.get("run") not in self._changed
+        }
 
     def close(self) -> None:
         """Give the directory back."""
@@ -92,10 +99,10 @@ class MatrixDirectory:
         """The cells with every earlier run whose key is equal, and cells of other machines that were asked before."""
         runs: dict[str, list[CellRun]] = {}
         keys: dict[str, CellKey] = {}
-        for key, run in self._ran:
+        for key, run in self._counted():
             runs.setdefault(key.digest, []).append(run)
             keys[key.digest] = key
-        mine = tuple(replace(cell, runs=tuple(runs.pop(cell.key.digest, ()))) for cell in cells)
+        mine = tuple(set_aside(replace(cell, runs=tuple(runs.pop(cell.key.digest, ())))) for cell in cells)
         machines = {cell.key.machine for cell in cells}
         others = (
             Cell(key=keys[digest], runs=tuple(found))
@@ -108,7 +115,11 @@ class MatrixDirectory:
         """Why earlier runs of the same questions do not count now, in words; empty when all of them do."""
         wanted = {cell.key.digest for cell in cells}
         asked = {(cell.key.question, cell.key.machine): cell.key for cell in cells}
-        old = [(key, asked[key.question, key.machine]) for key, _ in self._ran if (key.question, key.machine) in asked]
+        old = [
+            (key, asked[key.question, key.machine])
+            for key, _ in self._counted()
+            if (key.question, key.machine) in asked
+        ]
         left_out = [(key, now) for key, now in old if key.digest not in wanted]
         if not left_out:
             return ""
@@ -119,7 +130,7 @@ class MatrixDirectory:
 
     def hazards(self) -> tuple[HazardRun, ...]:
         """Every run of the hazard probes so far."""
-        return tuple(self._hazards)
+        return tuple(run for run in self._hazards if self._changed.isdisjoint(answer.run for answer in run.answers))
 
     def new_run(self, name: str) -> Path:
         """A directory that no run has used or was promised: `runs/0007-cu130-lock-cold`."""
@@ -153,11 +164,13 @@ class MatrixDirectory:
         """Write one finished run down; durable on return."""
         self._append("ran", key=asdict(key), run=asdict(run))
         self._ran.append((key, run))
+        self._made.append((key.lock, run.run))
 
     def add_hazards(self, run: HazardRun) -> None:
         """Write the answers of the hazard probes down."""
         self._append("hazards", **asdict(run))
         self._hazards.append(run)
+        self._made += [(run.lock, answer.run) for answer in run.answers[:1]]
 
     def control(self, key: CellKey) -> str | None:
         """What the run with one thread did in this cell's environment: `clean` or `failed`; None before it was made."""
@@ -167,6 +180,22 @@ class MatrixDirectory:
         """Write down what the run with one thread did."""
         self._append("control", of=_control_of(key), run=run, verdict=verdict)
         self._controls[_control_of(key)] = verdict
+        self._made.append((key.lock, run))
+
+    def add_changed(self, lock: str, *, cells: Sequence[str], what: str) -> frozenset[str]:
+        """Write down that an environment was changed while this process ran in it; its runs, which never count.
+
+        The compile caches of its cells go, for they may hold what somebody's edit compiled.
+        """
+        for digest in cells:
+            shutil.rmtree(self.path / "caches" / digest, ignore_errors=True)
+        runs = frozenset(run for of, run in self._made if of == lock)
+        self._append("changed", lock=lock, what=what, runs=sorted(runs))
+        self._changed |= runs
+        return runs
+
+    def _counted(self) -> list[tuple[CellKey, CellRun]]:
+        return [(key, run) for key, run in self._ran if run.run not in self._changed]
 
     def keep_axes(self, text: str) -> None:
         """The axes as asked for, for `--resume`."""

@@ -31,8 +31,8 @@ def bisect(tmp_path):
     with served(tmp_path / "index", [Stub(version="2.11.0+cu130", commit="c", code=code)]) as url:
         places = ("--index", url, "--default-index", url, "--store", str(tmp_path / "store"))
 
-        def run(*words, out=""):
-            given = (str(bare), *places, *(("--out", str(tmp_path / out)) if out else ()))
+        def run(*words, out="", env=str(bare)):
+            given = (*([env] if env else ()), *places, *(("--out", str(tmp_path / out)) if out else ()))
             argv = [sys.executable, "-m", "bisect", *words, *(given if out else ())]
             return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
@@ -118,6 +118,40 @@ def test_hazards_and_workarounds_of_a_changed_environment_say_so_in_their_verdic
     for told in (environment["sentence"], priced.stdout, (tmp_path / "3" / "report.txt").read_text()):
         assert told.startswith("inconsistent_env: bare was changed after it was built (changed lib/python3.")
     assert (tmp_path / "2" / "report.txt").read_text().startswith(environment["sentence"])
+
+
+@pytest.mark.uv
+@pytest.mark.socket
+@pytest.mark.subprocess
+def test_a_matrix_shows_no_cell_of_a_changed_environment_as_the_build(tmp_path, bisect):
+    """`ok 0/6` would be the upgrade of a cluster on the strength of somebody's edit."""
+    axes = tmp_path / "axes.toml"
+    axes.write_text(
+        f'builds = ["{tmp_path / "bare.toml"}"]\nworkarounds = ["none"]\nprofile = "smoke"\nhazards = false\n'
+        "[rules]\nallowed_rate = 0.8\nmax_runs = 4\n"
+    )
+
+    def matrix(*words):
+        done = bisect("matrix", "--axes", str(axes), "--node", "n1", "--budget", "1 runs", *words, out="m", env="")
+        return done, json.loads((tmp_path / "m" / "matrix.json").read_text())["cells"][0]
+
+    _, built = matrix()
+    edit(tmp_path / "store")
+    planned = bisect("matrix", "--axes", str(axes), "--dry-run", out="n", env="").stdout
+    done, changed = matrix("--fail-on", "inconsistent-env")
+    remedy = changed["unblock"].partition("`")[2].partition("`")[0]
+    subprocess.run([sys.executable, *shlex.split(remedy)[1:]], cwd=ROOT, check=True)
+    _, anew = matrix()
+
+    assert (built["state"], built["failures"]) == ("ok", 0)
+    assert "cannot run: inconsistent env: bare was changed after it was built" in planned
+    assert remedy in planned
+    assert (changed["state"], changed["count"], changed["runs"]) == ("inconsistent env", "-", [])
+    assert "changed lib/python3." in changed["detail"]
+    assert "; 1 run from before" in changed["detail"]
+    assert done.returncode == 7
+    assert "ok" not in done.stdout.split()
+    assert (anew["state"], anew["runs"][:1]) == ("ok", built["runs"])
 
 
 def test_no_workaround_is_recommended_of_a_changed_environment():

@@ -6,8 +6,9 @@ import copy
 import json
 import threading
 import time
+from bisect.changed import Changed, ChangedError
 from bisect.html import matrix_page
-from bisect.matrix import Cell, State
+from bisect.matrix import Blocked, Cell, State, with_block
 from bisect.matrix.axes import Axes, Budget, parse_budget, span
 from bisect.matrix.cell import CellRuns
 from bisect.matrix.key import CellKey
@@ -26,6 +27,7 @@ import pytest
 from envs.errors import CannotBuildError, UsageError
 from envs.spec import Definition
 
+from . import matrix_cells
 from .matrix_cells import OK, RACE
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -46,11 +48,13 @@ class Built:
 class FakeHands:
     """Writes the files a real run leaves; `truth(environment, workaround, number)` says what happens.
 
+    `changed` are the environments that somebody edits while it runs.
     After `die_after` runs it behaves like a kill: an exception that nobody catches.
     """
 
     truth: object
     broken: frozenset = frozenset()
+    changed: frozenset = frozenset()
     die_after: int = 10**9
     built: list = field(default_factory=list)
     runs: list = field(default_factory=list)
@@ -61,6 +65,10 @@ class FakeHands:
         if definition.name in self.broken:
             raise CannotBuildError("no wheel", hint="take another", outcome="not_published")
         return Built(name=definition.name)
+
+    def refuse_changed(self, environment):
+        if environment.name in self.changed:
+            raise ChangedError(Changed(environment=environment.name, what="changed torch/a.py", rebuild="prune it"))
 
     def began(self, _directory):
         return False
@@ -310,6 +318,49 @@ def test_an_environment_that_cannot_be_built_blocks_its_cells_only(tmp_path):
     assert found["cu130", "lock"] == (State.NOT_PUBLISHED, "-")
     assert found["cu128", "none"][0] is State.OK
     assert hands.built.count("cu130") == 1
+
+
+@pytest.mark.parametrize("hazards", [False, True])
+def test_what_ran_in_an_environment_that_was_changed_meanwhile_never_counts(tmp_path, hazards):
+    """The edit of an afternoon would stay in the matrix as the named build, also once that is built anew."""
+    axes = replace(AXES, hazards=hazards)
+    start(tmp_path / "m", FakeHands(truth=always(OK)), axes=replace(axes, builds=("cu128",)))
+    edited = start(
+        tmp_path / "m",
+        FakeHands(truth=lambda env, *_: RACE if env == "cu130" else OK, changed=frozenset({"cu130"})),
+        axes=axes,
+        session="s2",
+    )
+    anew = FakeHands(truth=always(OK))
+
+    again = start(tmp_path / "m", anew, axes=axes, session="s3")
+
+    (entry,) = (
+        e for e in assess(edited.cells, axes.rules).assessments if e.cell.key.title.startswith("cu130, workaround lock")
+    )
+    assert (entry.state, entry.count, entry.label) == (State.INCONSISTENT, "-", "inconsistent env")
+    assert "changed torch/a.py" in entry.detail
+    assert "prune it" in entry.unblock
+    assert states(edited, axes)["cu128", "none"][0] is State.OK
+    assert states(again, axes)["cu130", "none"] == (State.OK, "0/6")
+    assert {run.session for cell in again.cells for run in cell.runs if cell.key.build == "cu130"} == {"s3"}
+    assert anew.controls == 0
+    directory = MatrixDirectory(tmp_path / "m")
+    directory.close()
+    assert [run.environment for run in directory.hazards()] == (["cu128", "cu130"] if hazards else [])
+
+
+def test_a_cell_of_a_changed_environment_hides_its_earlier_runs_and_says_so():
+    """`ok 0/6` of last week beside somebody's edit of today would be read as what is there now."""
+    why = Blocked(state=State.INCONSISTENT, reason="cu130 was changed", unblock="prune it")
+    before = matrix_cells.cell("cu130", [OK] * 6)
+
+    (aside,) = with_block((before,), frozenset({before.key.digest}), why)
+
+    assert aside.runs == ()
+    assert aside.blocked.reason == (
+        "cu130 was changed; 6 runs from before it was found so count again once it is built anew"
+    )
 
 
 def test_a_budget_of_runs_is_kept_and_the_rest_is_not_tested(tmp_path):
