@@ -29,6 +29,7 @@ from .result_findings import hazard_findings, train_findings
 from .settle import Circumstances, settle
 from .shown import last_sign_of_life, last_words, shown
 from .silence import silence_findings
+from .teardown import after_failures, without_teardown
 from .told import questioned
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], 
     silence = _silence(evidence, facts)
     clean = verdict_without_failure(evidence, lines, facts, threads=threads, returncode=_returncode(evidence, facts))
     told = questioned(raw, facts, is_clean=not silence and clean.name in _HEALTHY)
-    findings = settle((*told, *silence), _circumstances(evidence, facts, told))
+    findings = after_failures(settle((*told, *silence), _circumstances(evidence, facts, told)))
     ordered = root_first(findings)
     failed = bool(ordered) and ordered[0].role is not Role.REMARK
     found = _failed(ordered, evidence, facts) if failed else _clean(clean, ordered, evidence, lines, facts)
@@ -134,7 +135,7 @@ def _settled(raw: Sequence[Finding], evidence: Evidence, lines: Sequence[Line], 
 
 def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> list[Finding]:
     result = evidence.result
-    findings = list(log_findings(lines))
+    findings = list(without_teardown(log_findings(lines), lines))
     explained = explanations(lines)
     variables = dict(facts.variables) | dict(evidence.variables)
     if isinstance(result, TrainResult):
@@ -231,7 +232,7 @@ def _failed(ordered: Sequence[Finding], evidence: Evidence, facts: LogFacts) -> 
 
 
 def _flags(root: Finding, evidence: Evidence, facts: LogFacts) -> tuple[str, ...]:
-    flags = ["presumed"] if root.detail in PRESUMED and root.outcome.name is not OutcomeName.HARNESS_ERROR else []
+    flags = ["presumed"] if root.detail in PRESUMED else []
     if root.role <= Role.ENDING and any(position > root.position for position in facts.retries):
         flags.append("masked_by_retry")
     given = facts.returncode if evidence.returncode is None else evidence.returncode
