@@ -48,11 +48,14 @@ _LAUNCHER = re.compile(
 )
 """How srun, torch's elastic launcher, DeepSpeed's and mpirun tell of a process that they started and that failed."""
 _TORCH = re.compile(
-    r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
+    r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version(?: \([\w?]{1,12}\))?: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
     r"|^(?:[\s:|>-]*(?:\[[^\]\s]{1,30}\]|\b(?:INFO|DEBUG|NOTICE)\b|[\w.]{1,40}(?=\s*[:|-]))[\s:|-]{1,3}){0,4}[\s:|-]*"  # a logger's prefix
     r"(?:using |running (?:on |with )?|versions?: )?(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<c>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]])"
     r"|(?:[,;|(]\s*|:\s*['\"]|\b(?:using|on) )(?:py)?torch(?: version)?\s*[:=]?\s*v?(?P<f>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]'\"|])"
-    r"|['\"]torch['\"]\s*:\s*['\"](?P<d>\d+\.\d+\.\d+[\w.+]*)['\"]|^torch==(?P<e>\d+\.\d+\.\d+[\w.+]*)\s*(?:$|;|\\)",
+    r"|\b(?:[\w-]+[ =:/]v?\d+\.\d+[\w.+]*[,;|]?\s+)(?:py)?torch[ =:/]v?(?P<g>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]|])"
+    r"|\b(?:py)?torch[ =:/]v?(?P<h>\d+\.\d+\.\d+[\w.+]*)(?=[,;|]?\s+(?:python|cuda|triton|nccl|cudnn|numpy|transformers|torchvision)[ =:/]v?\d)"
+    r"|\b(?:py)?torch version\s*[:=]?\s*v?(?P<i>\d+\.\d+\.\d+[\w.+]*)(?=$|[\s,;)\]|])"
+    r"|['\"](?:py)?torch(?:_version)?['\"]\s*:\s*['\"](?P<d>\d+\.\d+\.\d+[\w.+]*)['\"]|^torch==(?P<e>\d+\.\d+\.\d+[\w.+]*)\s*(?:$|;|\\)",
     re.IGNORECASE,
 )
 _ASKED_BEFORE = re.compile(
@@ -64,12 +67,28 @@ _ASKED_AFTER = re.compile(
     re.IGNORECASE,
 )
 """What stands about a torch that somebody asks for, or made a package for."""
-_CUDA = re.compile(r"(?:torch\.version\.cuda['\"]?\)?|CUDA used to build PyTorch)\W{1,4}(\d+\.\d+)", re.IGNORECASE)
+_ANOTHERS = re.compile(
+    r"checkpoint|ckpt|\b(?:saved|written|wrote|created|exported|previous\w*|earlier|last|old|known|bug|issue|fixed|broken|tested|seen)\b",
+    re.IGNORECASE,
+)
+"""What stands about the torch of another run."""
+_CUDA = re.compile(
+    r"(?:torch\.version\.cuda['\"]?\)?|CUDA used to build PyTorch)\W{1,4}(\d+\.\d+)"
+    r"|\btorch[ =:/]v?\d+\.\d+\.\d+[,;|]?\s+\(?cuda[ =:/]v?(\d+\.\d+)",
+    re.IGNORECASE,
+)
 _VARIABLE = re.compile(
     r"(?:^(?:export |env |\+ |\$ |declare -x )*|[{,]\s*)['\"]?([A-Z][A-Z0-9_]{3,})['\"]?(?:=|['\"]?: )['\"]?([\w./:+-]*)['\"]?"
 )
 _ASSIGNMENTS = re.compile(r"(?:export |env |[+$] )*((?:[A-Z][A-Z0-9_]{2,}=[\w./:,+-]*\s+){2,})")
 _ASSIGNMENT = re.compile(r"(\w+)=(\S*)")
+_COMMAND = re.compile(
+    r"\s*(?:[+$] |(?:env|exec|sudo|nohup|time(?:out)?|srun|mpirun|mpiexec|torchrun|docker|podman|apptainer|singularity|kubectl|ssh)\s)"
+)
+_SET_IN_COMMAND = re.compile(
+    r"(?<!\S)(?:env\s+|(?:-e|-x|--env)[\s=])['\"]?((?:[A-Z][A-Z0-9_]{2,}=[\w./:,+-]*['\"]?(?:\s+|$))+)"
+)
+"""`docker run -e NAME=1`, `mpirun -x NAME=1`, `srun env NAME=1 python`: set in the middle of a command."""
 _COMPILED = re.compile(
     r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|num_compiles)\b['\"]?\s*[:=]?\s*[1-9]\d*\b(?!\.)",
     re.IGNORECASE,
@@ -164,7 +183,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
         returncode=_returncode(lines),
         launcher_code=_launcher_code(lines),
         torch=tuple((line.number, version) for line in lines if (version := _torch_version(line.text))),
-        cuda=next((match[1] for line in lines if (match := _CUDA.search(line.text))), ""),
+        cuda=next((match[1] or match[2] for line in lines if (match := _CUDA.search(line.text))), ""),
         variables=tuple(pair for line in lines if "_" in line.text for pair in _variables(line.text)),
         compiled=any("compile" in line.text.lower() and _COMPILED.search(line.text) for line in lines),
         retries=tuple(line.number for line in lines if _RETRY.search(line.text)),
@@ -177,7 +196,9 @@ def _variables(text: str) -> list[tuple[str, str]]:
     """Variables shown as set; several before one command as well."""
     before_command = _ASSIGNMENTS.match(text)
     first = _ASSIGNMENT.findall(before_command[1]) if before_command else []
-    return [*first, *_VARIABLE.findall(text)]
+    inside = _SET_IN_COMMAND.findall(text) if _COMMAND.match(text) else ()
+    later = [pair for group in inside for pair in _ASSIGNMENT.findall(group.replace("'", "").replace('"', ""))]
+    return [*first, *later, *_VARIABLE.findall(text)]
 
 
 def _num_threads(lines: Sequence[Line]) -> int | None:
@@ -222,7 +243,9 @@ def _torch_version(text: str) -> str:
         return ""
     group = next(name for name, version in match.groupdict().items() if version)
     before, after = text[: match.start(group)], text[match.end(group) :]
-    if group in "cf" and (_ASKED_BEFORE.search(before) or _ASKED_AFTER.match(after)):
+    if group in "cfghi" and (_ASKED_BEFORE.search(before) or _ASKED_AFTER.match(after)):
+        return ""
+    if group in "ghi" and _ANOTHERS.search(before):
         return ""
     return match[group]
 

@@ -26,7 +26,7 @@ HANGS = (
         source="pytorch/pytorch#97191, #118369; snowflakedb/ArcticTraining#219",
         example="[E ProcessGroupNCCL.cpp:632] [Rank 2] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=71)",
         role=Role.SYMPTOM,
-        unless=r"timeout(?:[ _](?:is )?set|[ _]?s(?:ec)?\b|[ _]ms)\s*(?:to|[:=])|TIMEOUT=|HEARTBEAT_TIMEOUT_SEC",
+        unless=r"timeout(?:[ _](?:is )?set|[ _]?s(?:ec)?\b|[ _]ms)\s*(?:to|[:=])|TIMEOUT=|HEARTBEAT_TIMEOUT_SEC\b(?!\))",
     ),
     rule(
         "hang(deadlock)",

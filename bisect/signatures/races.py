@@ -190,7 +190,7 @@ COMPILER = (
         role=Role.NOTICE,
         detail="said_disabled",
         unless=r"(?:disabled|turned off|switched off)['\"]?\s*[:=]\s*(?:false|no|0|none)\b"
-        r"|\b(?:set|setting|export|try|use|using|pass|add|with|by|via|unless|if|when|whether|unset) (?:the )?(?:variable |environment variable )?"
+        r"|\b(?:set|setting|export|try|use|using|pass|add|with|by|via|unless|if|when|whether|unset) (?:the )?(?:variable |environment variable |-e |-x |--env )?"
         r"[\w.]*(?:TORCHDYNAMO_DISABLE|TORCH_COMPILE_DISABLE|config\.disable|set_stance)"
         r"|\b(?:if|when|whether|unless|until|while|never|not|without)\b.{0,20}(?:compile\w*|dynamo|compilation|compiler)(?:\(\))? (?:(?:is|was|be|been) )?disabled"
         r"|disabl(?:ed|ing) (?:torch\.compile )?(?:only |just )?(?:for|in|during|on) (?:the )?(?:\w+ )?(?:eval\w*|valid\w*|infer\w*|generat\w*|sampl\w*"
@@ -215,8 +215,8 @@ COMPILER = (
         "nothing_compiled",
         r"\b(?:compile[sd]?|compile events|compiled (?:graphs|functions|frames)|graphs compiled|num_compiles)\b"
         r"['\"]?\s*[:=]?\s*\b0\b(?![.\d/%])|\b(?:0|no|zero) (?:compile events|compiled (?:graphs|frames)"
-        r"|graphs compiled)\b|unique_graphs['\"]?\s*[:=]\s*0\b|dynamo counters\W{1,3}\{\}|nothing (?:was|has been) compiled|found no compiled frames",
-        "compile|unique_graphs|dynamo counters",
+        r"|graphs compiled)\b|unique_graphs['\"]?\s*[:=]\s*0\b|dynamo counters\W{1,3}\{\}|['\"]frames['\"]\s*:\s*(?:Counter\()?\{['\"](?:total|ok)['\"]\s*:\s*0\b|nothing (?:was|has been) compiled|found no compiled frames",
+        "compile|unique_graphs|dynamo counters|frames",
         source="pytorch/pytorch#94636",
         example="threads=2 compile events: 0",
         role=Role.NOTICE,
