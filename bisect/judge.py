@@ -88,6 +88,7 @@ def judge(
                 record.last_lines(PROOF_LINES),
                 returncode=record.returncode,
                 timed_out=record.timed_out,
+                cut=record.cut,
                 matches=search_log(record.log_path, signature, stop=stop) if signature else None,
             )
         case RunKind.HAZARDS:
@@ -114,16 +115,21 @@ def _why(found: Classification, conclusion: Conclusion, hunted: Outcome | None) 
     return ""
 
 
-def judge_command(last: tuple[str, ...], *, returncode: int, timed_out: bool, matches: Matches | None) -> Judgement:
+def judge_command(
+    last: tuple[str, ...], *, returncode: int, timed_out: bool, matches: Matches | None, cut: str = ""
+) -> Judgement:
     """Follow the protocol of `git bisect run`, or the signature; a failure other than the hunted one is no vote.
 
-    `last`: the end of its output; `matches`: what the signature found, None without one.
+    `last`: the end of its output; `matches`: what the signature found, None without one; `cut`: see `RunRecord`.
     """
     if matches is not None and matches.fault:
         why = f"{matches.fault}: write it without a repeat inside a repeat"
         return Judgement(conclusion=Conclusion.ABORT, outcome="harness_error", reason=why)
     if matches is not None and matches.lines:
         return Judgement(conclusion=Conclusion.BAD, outcome="signature", evidence=matches.lines)
+    if cut:
+        reason = f"the command was ended: {cut}"
+        return Judgement(conclusion=Conclusion.SKIP, outcome="harness_error", evidence=last, reason=reason)
     outcome = _how_it_ended(returncode, timed_out=timed_out)
     conclusion, reason = Conclusion.BAD, ""
     if timed_out:
@@ -184,7 +190,7 @@ def train_result(record: RunRecord) -> TrainResult | None:
 
 def control_verdict(record: RunRecord) -> str:
     """`clean` when the run with one thread got through, whatever else it showed on its way; else `failed`."""
-    return "clean" if record.returncode == 0 and not record.timed_out else "failed"
+    return "clean" if record.returncode == 0 and not record.timed_out and not record.cut else "failed"
 
 
 def classify_train(record: RunRecord, *, threads: int | None, control: str = "") -> Classification:
@@ -211,6 +217,7 @@ def _evidence(
         result=result,
         returncode=record.returncode,
         timed_out=record.timed_out,
+        cut=record.cut,
         variables=_variables(record.directory),
         threads=threads,
         control=control,

@@ -26,6 +26,7 @@ from envs.errors import CannotRunError
 
 from .files import write_atomically
 from .heartbeat import Heartbeat
+from .log_limit import LIMIT_BYTES, LogLimit
 from .record_file import NAME, record_in
 from .redaction import without_credentials, without_secrets
 
@@ -104,7 +105,10 @@ class RunRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """What one run left behind. `result_path` may not exist: a crashed run writes none."""
+    """What one run left behind. `result_path` may not exist: a crashed run writes none.
+
+    `cut`: why the run was ended for its log, see `log_limit`; empty for every other end.
+    """
 
     directory: Path
     returncode: int
@@ -114,6 +118,7 @@ class RunRecord:
     log_path: Path
     node: str = ""
     last_progress: Mapping[str, object] = field(default_factory=dict)
+    cut: str = ""
 
     def log(self) -> str:
         """The child's whole output."""
@@ -140,11 +145,12 @@ def run_once(
     *,
     on_progress: Callable[[Mapping[str, object]], None] | None = None,
     stop: threading.Event | None = None,
+    log_bytes: int = LIMIT_BYTES,
 ) -> RunRecord:
     """Run the request once in a fresh `directory`; what the child did, never an exception for it.
 
     A run that is ended because `stop` was set has not ended in the record's sense: KeyboardInterrupt. EvidenceGoneError
-    where the child removed the directory or its log.
+    where the child removed the directory or its log. `log_bytes`: a run that writes more is ended.
     """
     directory.mkdir(parents=True)
     digest = "" if request.kind is RunKind.COMMAND else stage(directory / "staged")
@@ -160,6 +166,7 @@ def run_once(
     heartbeat = Heartbeat(
         path=directory / "progress.jsonl", report=on_progress, patience_s=request.timeout_s, stop=stop
     )
+    log = LogLimit(path=directory / "log.txt", limit_bytes=log_bytes)
     try:
         completed = built.place.run(
             argv,
@@ -168,7 +175,7 @@ def run_once(
             writable=(directory,),
             readable=(built.path, directory / "staged", _cwd(request, directory)),
             output=directory / "log.txt",
-            watch=heartbeat.is_dead,
+            watch=lambda elapsed_s: heartbeat.is_dead(elapsed_s) or log.is_passed(),
             warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
         )
     finally:
@@ -180,7 +187,8 @@ def run_once(
     heartbeat.beat()
     ended = {
         "returncode": completed.returncode,
-        "timed_out": completed.timed_out,
+        "timed_out": completed.timed_out and not log.why,
+        "cut": log.why,
         "seconds": round(completed.seconds, 3),
         "last_progress": heartbeat.last,
     }
@@ -188,12 +196,13 @@ def run_once(
     return RunRecord(
         directory=directory,
         returncode=completed.returncode,
-        timed_out=completed.timed_out,
+        timed_out=completed.timed_out and not log.why,
         seconds=completed.seconds,
         result_path=directory / "result.json",
         log_path=directory / "log.txt",
         node=str(record["node"]),
         last_progress=heartbeat.last,
+        cut=log.why,
     )
 
 
@@ -212,6 +221,7 @@ def load_record(directory: Path) -> RunRecord | None:
         log_path=directory / "log.txt",
         node=record.get("node", ""),
         last_progress=ended["last_progress"],
+        cut=ended.get("cut", ""),
     )
 
 

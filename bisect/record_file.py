@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME = "record.json"
-_ENDED: Shape = {"returncode": COUNT, "timed_out": TRUTH, "seconds": SECONDS, "last_progress": OBJECT}
+_ENDED: Shape = {
+    "returncode": COUNT, "timed_out": TRUTH, "cut": may_lack(TEXT), "seconds": SECONDS, "last_progress": OBJECT
+}  # fmt: skip
 _RECORD: Shape = {"environment": TEXT, "argv": TEXTS, "node": may_lack(TEXT), "ended": may_lack(record(_ENDED))}
 
 

@@ -58,6 +58,7 @@ class Evidence:
         result: its result file, parsed.
         returncode: exit code; negative for a signal, as Python has it.
         timed_out: whether the runner ended it at its deadline.
+        cut: why the runner ended it for its log, in a clause; empty where it did not.
         variables: environment variables it ran with.
         threads: worker threads it ran.
         control: `clean` or `failed`, what the same run with one thread did; empty when there was none.
@@ -70,6 +71,7 @@ class Evidence:
     result: TrainResult | HazardsResult | None = None
     returncode: int | None = None
     timed_out: bool = False
+    cut: str = ""
     variables: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     threads: int | None = None
     control: str = ""
@@ -145,7 +147,7 @@ def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> lis
         findings.extend(hazard_findings(result))
     findings.extend(build_findings(lines, facts, result, expected=evidence.expected_torch))
     findings.extend(isolation_findings(lines))
-    ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out)
+    ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out, cut=evidence.cut)
     extras = (compile_switch(variables.items()), disabled_check(variables.items()), ending)
     return [*_without_folded(findings, explained), *(extra for extra in extras if extra is not None)]
 

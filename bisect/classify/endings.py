@@ -45,8 +45,20 @@ _ENABLES = re.compile(r"(?:USE|ENABLE)_?(?:TORCH_?)?(?:COMPILE|DYNAMO)\Z|TORCH_C
 _OFF = frozenset({"", "0", "false", "no", "off", "none"})
 
 
-def exit_finding(returncode: int | None, *, timed_out: bool) -> Finding | None:
-    """What the exit code alone proves; None for 0, for codes without a meaning, and where there is none."""
+def exit_finding(returncode: int | None, *, timed_out: bool, cut: str = "") -> Finding | None:
+    """What the exit code alone proves; None for 0, for codes without a meaning, and where there is none.
+
+    `timed_out`, `cut`: the runner ended it, at its deadline or for its log.
+    """
+    if cut:
+        return Finding(
+            outcome=Outcome.parse("harness_error"),
+            role=Role.EXIT,
+            position=AFTER_EVERYTHING,
+            text=f"the run was ended: {cut}",
+            detail="log_limit",
+            advice=f"It was ended, for {cut}: let it print less (a warning a step, debug output), and run again.",
+        )
     if timed_out:
         return _ending("hang(deadline)", "ended by the deadline of the run", returncode)
     if returncode is None or returncode == 0:

@@ -101,9 +101,9 @@ def probe(name: str, built: Environment, request: RunRequest, directory: Path) -
 
 
 def _last_words(record: RunRecord) -> str:
-    lines = [line for line in record.log().splitlines() if line.strip()]
-    ended = "out of time" if record.timed_out else f"exit code {record.returncode}"
-    return f"{ended}: {' / '.join(lines[-2:])}" if lines else ended
+    lines = record.last_lines(2)
+    ended = record.cut or ("out of time" if record.timed_out else f"exit code {record.returncode}")
+    return f"{ended}: {' / '.join(lines)}" if lines else ended
 
 
 def _command_line(args: argparse.Namespace) -> str:

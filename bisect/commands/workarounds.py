@@ -185,7 +185,7 @@ def _judged(record: RunRecord, *, control: str) -> CureRun:
     return CureRun(
         classification=classify_train(record, threads=None, control=control),
         result=train_result(record),
-        completed=record.returncode == 0 and not record.timed_out,
+        completed=record.returncode == 0 and not record.timed_out and not record.cut,
         directory=str(record.directory),
     )
 

@@ -5,6 +5,7 @@ from bisect.judge import Question, control_verdict, judge, judge_command
 from bisect.model import Conclusion, Outcome
 from bisect.probe import RunKind, RunRecord
 from bisect.signature_search import Matches
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,35 @@ def record(tmp_path, *, result=None, log="", returncode=0, timed_out=False, name
         result_path=directory / "result.json",
         log_path=directory / "log.txt",
     )
+
+
+FX = "RuntimeError: Detected that you are using FX to symbolically trace a dynamo-optimized function.\n"
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_a_run_that_was_ended_for_its_log_counts_by_what_stands_in_it(tmp_path, found):
+    """A flood would be a hang, or a clean run that was cut; the failure in the middle of one would be lost."""
+    steps = "".join(f"step {step}/40 loss 9.1\n" for step in range(30))
+    log = f"{steps}{FX if found else ''}{'warning, once more' * 9}\n" * 3
+    ended = replace(record(tmp_path, log=log, returncode=-6), cut="its log passed 1 GiB")
+    judged = judge(ended, Question(kind=RunKind.TRAIN, hunted=Outcome.parse("fx_flag_race"), threads=3))
+
+    assert judged.conclusion is (Conclusion.BAD if found else Conclusion.SKIP)
+    assert judged.outcome == ("fx_flag_race" if found else "harness_error")
+    assert found or "its log passed 1 GiB" in judged.reason
+    assert control_verdict(replace(ended, returncode=0)) == "failed"
+
+
+@pytest.mark.parametrize("found", [True, False])
+@pytest.mark.parametrize("returncode", [0, 143])
+def test_a_command_that_was_ended_for_its_log_counts_by_its_signature_alone(found, returncode):
+    """Its exit code is of our signal: 0 after one would be good, and 128 and above end the search."""
+    matches = Matches(lines=("AssertionError: 3",) if found else ())
+    cut = "its log passed 1 GiB"
+    judged = judge_command(("...",), returncode=returncode, timed_out=False, matches=matches, cut=cut)
+
+    assert judged.conclusion is (Conclusion.BAD if found else Conclusion.SKIP)
+    assert found or (judged.outcome, judged.reason) == ("harness_error", "the command was ended: its log passed 1 GiB")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """One run: the child is scrubbed and staged, the evidence is whole, and silence, not slowness, ends it."""
 
 import json
-from bisect.probe import RunKind, RunRequest, code_digest, run_once
+from bisect.log_limit import GIB, too_long
+from bisect.probe import RunKind, RunRequest, code_digest, load_record, run_once
 from bisect.redaction import without_secrets
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,44 @@ def test_a_silent_child_is_ended_and_its_last_step_is_known(tmp_path):
     assert record.timed_out
     assert record.seconds < 10
     assert record.last_progress["step"] == 3
+
+
+FLOOD = """
+sys.stdout.write("RuntimeError: the failure\\n")
+while True:
+    sys.stdout.write("warning, once more\\n" * 5000)
+"""
+
+
+def test_a_run_that_never_stops_printing_is_ended_with_its_log_whole(tmp_path):
+    """One warning in a loop would fill the disk and take the whole search down with it."""
+    body = f"print('the beginning')\n{FLOOD}"
+    record = run_once(
+        fake_environment(tmp_path, body), RunRequest(kind=RunKind.TRAIN), tmp_path / "run", log_bytes=1 << 20
+    )
+
+    assert record.cut == "its log passed 1 MiB"
+    assert not record.timed_out
+    assert load_record(tmp_path / "run") == replace(record, seconds=round(record.seconds, 3))
+    log = record.log()
+    assert log.startswith("the beginning\nRuntimeError: the failure\n")
+    assert len(log) > 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("log", "free", "told"),
+    [
+        (0, 0, ""),
+        (GIB, 90 * GIB, ""),
+        (GIB + 1, 90 * GIB, "its log passed 1 GiB"),
+        (300 << 20, 200 << 20, "its log, 300 MiB, was filling the disk, which has 200 MiB left"),
+        (100 << 20, 200 << 20, ""),
+        (900 << 20, 2 * GIB, ""),
+    ],
+)
+def test_a_log_ends_its_run_for_its_size_or_for_a_disk_that_it_fills(log, free, told):
+    """A short log on a full disk would be blamed, or a long one be let on until nothing can be written any more."""
+    assert too_long(log, free) == told
 
 
 def test_a_crash_leaves_its_last_step(tmp_path):
