@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..logs.builds import build_findings, named_builds
 from ..logs.facts import read_facts
-from ..logs.findings import isolation_findings, log_findings
+from ..logs.findings import dense_findings, isolation_findings, log_findings
 from ..logs.resolver import RESOLVER_OUTCOMES, explanations
 from ..logs.text import read_lines
 from ..model import Conclusion, Outcome, OutcomeName
@@ -146,7 +146,7 @@ def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> lis
     elif isinstance(result, HazardsResult):
         findings.extend(hazard_findings(result))
     findings.extend(build_findings(lines, facts, result, expected=evidence.expected_torch))
-    findings.extend(isolation_findings(lines))
+    findings.extend((*isolation_findings(lines), *dense_findings(findings)))
     ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out, cut=evidence.cut)
     extras = (compile_switch(variables.items()), disabled_check(variables.items()), ending)
     return [*_without_folded(findings, explained), *(extra for extra in extras if extra is not None)]

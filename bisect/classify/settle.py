@@ -212,7 +212,8 @@ def _only_in_recomputation(findings: Sequence[Finding], circumstances: Circumsta
     same message is what a single thread shows too (pytorch/pytorch#179614).
     """
     fx = [finding for finding in findings if finding.outcome.name is OutcomeName.FX_FLAG_RACE]
-    if not fx or circumstances.control or circumstances.thread_evidence or (circumstances.num_threads or 0) > 1:
+    several = circumstances.thread_evidence or (circumstances.num_threads or 0) > 1 or any(f.thread for f in fx)
+    if not fx or circumstances.control or several:
         return False
     return all(any("torch/utils/checkpoint" in frame for frame in finding.frames) for finding in fx)
 

@@ -15,6 +15,7 @@ from .losses import LossReader
 from .passages import quoted_lines
 from .quoting import Speech, speech
 from .text import OVERLAP
+from .tracebacks import Traceback, tracebacks
 from .workers import named_worker
 
 if TYPE_CHECKING:
@@ -61,24 +62,11 @@ class Finding:
     frames: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traceback:
-    """A Python traceback in a log: the thread it names, the files of its frames, and the line of its exception."""
-
-    first: int
-    last: int
-    thread: str
-    frames: tuple[str, ...]
-    head: str
-
-
 TOLD_OR_HAPPENED = "told_or_happened"
 """The kind of an open question that a line leaves which names a failure."""
-_BANNER = re.compile(r"Exception in thread ([\w.-]+)")
-_CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception was the direct cause)")
-_FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
 _USER_SITE = re.compile(r"/\.local/lib/python3[\d.]*/site-packages/")
 _ENVIRONMENT = re.compile(r"/(?:site|dist)-packages/|/bin/\w+$")
+_UNFUSED = re.compile(r"torch/_higher_order_ops/flex_attention\.py\Z")
 _INFORMATION = re.compile(r".{0,60}\b(?:INFO|DEBUG|TRACE)\b")
 _RAISED_BEFORE = re.compile(r"(?:[\w.]+(?:Error|Exception|Warning))?\W*\Z")
 _WORD = re.compile(r"\b[A-Za-z]{2,}\b")
@@ -95,52 +83,12 @@ _NEVER_AT_INFO = frozenset(
 _LIBRARY_PARTS = ("site-packages", "dist-packages", "torch/", "triton/", "/lib/python")
 _IN_SIGHT = 200
 """Characters of a line before a match that a reader is shown."""
-_HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |:$|$)")
-
-
-def tracebacks(lines: Sequence[Line]) -> tuple[Traceback, ...]:
-    """Every traceback of a log whose frames stand in one piece."""
-    found: list[Traceback] = []
-    thread = ""
-    index = 0
-    while index < len(lines):
-        text = lines[index].text
-        banner = _BANNER.search(text)
-        if banner is not None:
-            thread = banner[1]
-        if "Traceback (most recent call last)" in text:
-            block = _block(lines, index, thread=thread)
-            found.append(block)
-            index = block.last
-        elif thread and text.strip() and banner is None and not _CHAINED.match(text):
-            thread = ""
-        index += 1
-    return tuple(found)
-
-
-def _block(lines: Sequence[Line], start: int, *, thread: str) -> Traceback:
-    frames: list[str] = []
-    index = start + 1
-    margin = _indent(lines[start].text)
-    while index < len(lines) and (not lines[index].text or _indent(lines[index].text) > margin):
-        frame = _FRAME.match(lines[index].text)
-        if frame is not None:
-            frames.append(frame[1])
-        index += 1
-    head = lines[index].text.strip() if index < len(lines) and _HEAD.match(lines[index].text.strip()) else ""
-    return Traceback(first=start, last=index if head else index - 1, thread=thread, frames=tuple(frames), head=head)
-
-
-def _indent(text: str) -> int:
-    return len(text) - len(text.lstrip())
 
 
 def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
     """Everything the table recognises in a log, in the log's order; once where the pieces of a long line overlap."""
     blocks = tracebacks(lines)
-    source_lines = {
-        index for block in blocks for index in range(block.first, block.last if block.head else block.last + 1)
-    }
+    source_lines = {index for block in blocks for index in block.body}
     block_of = {block.last: block for block in blocks if block.head}
     quoted = quoted_lines(lines)
     losses = LossReader()
@@ -153,7 +101,7 @@ def log_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
         if finding is not None:
             if not _is_again(finding, found, line):
                 found.append(finding)
-        elif block is not None and _is_nameless(line.text):
+        elif block is not None and not block.ignored and _is_nameless(line.text):
             found.append(_unknown_exception(line, block))
         elif losses.read(line.text):
             found.append(_not_a_number(line))
@@ -173,6 +121,15 @@ def isolation_findings(lines: Sequence[Line]) -> tuple[Finding, ...]:
                 Finding(outcome=outcome, role=Role.REMARK, position=number, line=number, text=text, detail="user_site"),
             )
     return ()
+
+
+def dense_findings(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Attention that ran dense, where memory ran out in the function that only the unfused one calls."""
+    return tuple(
+        replace(finding, outcome=Outcome(name=OutcomeName.DENSE_FALLBACK), role=Role.NOTICE, detail="stack", advice="")
+        for finding in findings
+        if finding.outcome.name is OutcomeName.OUT_OF_MEMORY and finding.frames and _UNFUSED.search(finding.frames[-1])
+    )
 
 
 def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Traceback | None) -> Finding | None:

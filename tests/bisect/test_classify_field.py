@@ -10,7 +10,7 @@ from bisect.model import Conclusion, Outcome
 
 import pytest
 
-from .wordings import ST, Rows, check_row
+from .wordings import FX, ST, Rows, check_row
 
 ROWS = Rows()
 case = ROWS.add
@@ -102,3 +102,90 @@ def test_a_torch_without_its_variant_is_told_by_the_cuda_beside_it():
     ]
 
     assert outcomes == ["wrong_build", "ok"]
+
+
+FX_TRACE = [
+    "Traceback (most recent call last):",
+    '  File "/home/ml/train.py", line 601, in <module>',
+    "    main()",
+    '  File "/env/lib/python3.12/site-packages/torch/fx/experimental/proxy_tensor.py", line 2504, in _trace_inner',
+    "    t = dispatch_trace(",
+    '  File "/env/lib/python3.12/site-packages/torch/_dynamo/eval_frame.py", line 985, in compile_wrapper',
+    "    raise RuntimeError(",
+    FX,
+]
+
+
+@pytest.mark.parametrize("num_ranks", [2, 8])
+@pytest.mark.parametrize("rounds", ["line by line", "two lines each"])
+def test_ranks_that_write_at_once_do_not_tear_a_traceback_apart(num_ranks, rounds):
+    """Without its frames the same failure of eight one-thread processes would count as a hit of the race."""
+    run = 1 if rounds == "line by line" else 2
+    lines = [
+        f"[rank{rank}]: {line}"
+        for start in range(0, len(FX_TRACE), run)
+        for rank in range(num_ranks)
+        for line in FX_TRACE[start : start + run]
+    ]
+
+    found = classify(Evidence(log="\n".join(lines), returncode=1))
+
+    assert (str(found.outcome), found.secondary) == ("nested_fx", ())
+    assert conclude(found, Outcome.parse("fx_flag_race")) is Conclusion.SKIP
+
+
+def test_a_rank_that_falls_silent_in_a_traceback_gives_no_frame_to_another():
+    """The race of one rank would be given the trace that another one was inside, and pass for a failure of one thread."""
+    log = "\n".join(
+        ["[rank0]: Traceback (most recent call last):", "[rank1]: Traceback (most recent call last):"]
+        + [f"[rank0]: {line}" for line in FX_TRACE[3:5]]
+        + [f"[rank1]: {line}" for line in (*FX_TRACE[1:3], FX)]
+    )
+
+    found = classify(Evidence(log=log, returncode=1))
+
+    assert str(found.outcome) == "fx_flag_race"
+
+
+def test_a_thread_named_by_its_traceback_alone_is_a_second_thread():
+    """The race in a pool's thread, which the main thread outlived, would pass for a checkpoint's own recomputation."""
+    frames = '  File "/env/torch/utils/checkpoint.py", line 496, in checkpoint\n    return f()\n'
+    log = f"{ST}Exception in thread ThreadPoolExecutor-0_0:\nTraceback (most recent call last):\n{frames}{FX}\n{ST}"
+
+    found = classify(Evidence(log=log, returncode=0))
+
+    assert str(found.outcome) == "fx_flag_race"
+
+
+def test_an_exception_that_the_interpreter_ignored_stops_nothing():
+    """A destructor's complaint at exit would cost a healthy run its verdict."""
+    ignored = (
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\nTraceback (most recent call last):\n"
+        '  File "/env/lib/python3.12/site-packages/torch/utils/data/dataloader.py", line 1664, in __del__\n'
+        "    self._shutdown_workers()\nAssertionError: can only test a child process\n"
+    )
+    plain = ignored.partition("\n")[2]
+
+    assert str(classify(Evidence(log=ST + ignored, **CLEAN)).outcome) == "ok"
+    assert str(classify(Evidence(log=ST + plain, **CLEAN)).outcome) != "ok"
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("torch/_higher_order_ops/flex_attention.py", "dense_fallback"),
+        ("torch/nn/modules/linear.py", "out_of_memory(gpu)"),
+    ],
+)
+def test_memory_that_ran_out_in_unfused_attention_says_that_attention_ran_dense(place, expected):
+    """The advice would be a smaller batch, while the cause is that nothing was fused."""
+    log = (
+        f'{ST}Traceback (most recent call last):\n  File "/home/ml/train.py", line 9, in step\n    loss.backward()\n'
+        f'  File "/env/lib/python3.12/site-packages/{place}", line 178, in f\n    scores = q @ k\n'
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 11.00 GiB.\n"
+    )
+
+    found = classify(Evidence(log=log, returncode=1, threads=3))
+
+    assert str(found.outcome) == expected
+    assert ("out_of_memory(gpu)" in map(str, found.secondary)) == (expected == "dense_fallback")
