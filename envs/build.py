@@ -159,7 +159,8 @@ def pins_of(directory: Path) -> tuple[Pin, ...]:
     entry = json.loads((directory / "environment.json").read_text(encoding="utf-8"))
     _, version, architecture = entry["interpreter"].split("-", maxsplit=2)
     architecture = architecture.partition("@")[0]
-    target = Target(python=".".join(version.split(".")[:2]), architecture=architecture, glibc=machine.glibc() or "2.17")
+    minor, glibc = ".".join(version.split(".")[:2]), machine.glibc() or "2.17"
+    target = Target(python=minor, architecture=architecture, glibc=glibc, full=version)
     return from_toml(path.read_text(encoding="utf-8"), origin=str(path)).select(target)
 
 

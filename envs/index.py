@@ -48,11 +48,13 @@ class Target:
         python: `3.11`.
         architecture: `x86_64` or `aarch64`.
         glibc: `2.36`; wheels tagged for a newer one do not fit.
+        full: `3.11.7`, where the interpreter is known; empty for any of the minor version.
     """
 
     python: str
     architecture: str
     glibc: str
+    full: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

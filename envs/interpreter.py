@@ -70,7 +70,8 @@ class Interpreter:
 
     def target(self) -> Target:
         """What wheels must fit."""
-        return Target(python=self.minor, architecture=platform.machine(), glibc=self.libc or machine.glibc() or "2.17")
+        libc = self.libc or machine.glibc() or "2.17"
+        return Target(python=self.minor, architecture=platform.machine(), glibc=libc, full=self.version)
 
 
 def find(pythons: tuple[str, ...], *, uv: str, offline: bool, environ: Mapping[str, str] = os.environ) -> Interpreter:

@@ -161,7 +161,7 @@ def _pin(item: Distribution, target: index.Target, name: str) -> Pin:
 
 
 def applies(marker: str, target: index.Target, *, extra: str = "", groups: Iterable[str] = ()) -> bool:
-    """Evaluate a marker for a target; a micro version in it is taken as reached.
+    """Evaluate a marker for a target; a micro version in it is taken as reached where the target has none.
 
     Args:
         marker: as a requirement or a lock writes it; an empty one always applies.
@@ -171,16 +171,17 @@ def applies(marker: str, target: index.Target, *, extra: str = "", groups: Itera
     """
     if not marker:
         return True
+    full = target.full or f"{target.python}.99"
     environment: dict[str, str | frozenset[str]] = {
         "implementation_name": "cpython",
-        "implementation_version": f"{target.python}.99",
+        "implementation_version": full,
         "os_name": "posix",
         "platform_machine": target.architecture,
         "platform_python_implementation": "CPython",
         "platform_release": "",
         "platform_system": "Linux",
         "platform_version": "",
-        "python_full_version": f"{target.python}.99",
+        "python_full_version": full,
         "python_version": target.python,
         "sys_platform": "linux",
         "extra": extra,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,7 @@ def from_uv(
     distributions = []
     for package in tomllib.loads(text).get("packages", []):
         marker = package.get("marker", "")
-        serving = [target for target in targets if applies(marker, target)]
+        serving = [target for target in targets if any(applies(marker, each) for each in (target, _oldest(target)))]
         wheels = tuple(
             wheel
             for wheel in (_uv_wheel(entry) for entry in package.get("wheels", []))
@@ -139,6 +140,11 @@ def locations(text: str) -> dict[str, str]:
 
 def _fits(filename: str, target: index.Target) -> bool:
     return any(index.rank(file, target) is not None for file in index.from_filenames([filename], url=""))
+
+
+def _oldest(target: index.Target) -> index.Target:
+    """The first release of its minor version: which one a machine has is known when it builds."""
+    return replace(target, full=f"{target.python}.0")
 
 
 def _uv_wheel(entry: Mapping[str, Any]) -> Wheel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,8 @@ class Listing:
 def listing_in(path: Path, target: Target) -> Listing:
     """Read a file; UsageError for one that is no list, or none of an environment on the target."""
     try:
-        read = freeze.parse(freeze.decode(path.read_bytes()), target=target)
+        text = freeze.decode(path.read_bytes())
+        read = freeze.parse(text, target=target)
     except ValueError as error:
         raise UsageError(
             f"{path}: {error}", hint="give a freeze or `pip list` of it, or the environment itself"
@@ -59,7 +61,7 @@ def listing_in(path: Path, target: Target) -> Listing:
         packages=packages,
         hashes={pin.name: pin.hashes for pin in read.pins if pin.name in packages and pin.hashes},
         unreproducible=(*read.unreproducible, *sourced),
-        notes=tuple(_notes(path, read, here)),
+        notes=(*_notes(path, read, here), *(f"{path}: {note}" for note in micro_notes(text, target))),
     )
 
 
@@ -68,6 +70,17 @@ def _notes(path: Path, read: Freeze, here: str) -> Iterator[str]:
         yield f"{path}: left out, not for {here}: {_few(read.elsewhere)}"
     if read.offered:
         yield f"{path}: its extras and groups are taken as installed: {', '.join(read.offered)}"
+
+
+def micro_notes(text: str, target: Target) -> tuple[str, ...]:
+    """How markers on a micro version were read that decide by it alone, in a line; nothing without such a marker."""
+    minor = re.escape(target.python)
+    found = re.findall(rf"python_full_version\s*[<>=!~]=?=?\s*\\?['\"]{minor}\.\d\w*\\?['\"]", text)
+    if not found:
+        return ()
+    read = f"for Python {target.full}, which every mix runs on" if target.full else "as if its last release ran"
+    told = ", ".join(dict.fromkeys(each.replace("\\", "") for each in found))
+    return (f"markers on a micro version are read {read}: {told}",)
 
 
 def _no_torch(path: str, read: Freeze, unreproducible: Sequence[Unreproducible], here: str) -> UsageError:

@@ -1,6 +1,8 @@
 """A uv.lock holds what every platform installs: read as one environment it would name packages that never met."""
 
 from bisect.packages import freeze
+from bisect.packages.lists import micro_notes
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +89,29 @@ def test_the_python_of_the_environment_decides_too():
     versions = [parsed(text, Target(python=python, architecture="x86_64", glibc="2.36")) for python in ("3.11", "3.12")]
 
     assert [read.get("torch").version for read in versions] == ["2.11.0", "2.12.0+cu130"]
+
+
+@pytest.mark.parametrize(("full", "torch"), [("3.11.2", "2.11.0"), ("3.11.4", "2.12.0+cu130"), ("", "2.12.0+cu130")])
+def test_the_micro_version_of_the_python_decides(full, torch):
+    """A backport for 3.11 before 3.11.4 would be left out on 3.11.2, and what needs it fail to import in every mix."""
+    target = replace(HERE, full=full)
+    lock = forks('python_full_version < "3.11.4"', 'python_full_version >= "3.11.4"')
+    freeze = 'torch==2.11.0 ; python_full_version < "3.11.4"\ntorch==2.12.0+cu130 ; python_full_version >= "3.11.4"\n'
+
+    assert [parsed(text, target).get("torch").version for text in (lock, freeze)] == [torch, torch]
+
+
+def test_how_a_marker_on_a_micro_version_was_read_is_told():
+    """The other machine may have another one: a package that is there or not for it alone would look like a change."""
+    text = forks('python_full_version < "3.11.4"', 'python_full_version >= "3.11.4"')
+    both = 'python_full_version < "3.11.4", python_full_version >= "3.11.4"'
+
+    assert micro_notes(text, replace(HERE, full="3.11.7")) == (
+        f"markers on a micro version are read for Python 3.11.7, which every mix runs on: {both}",
+    )
+    assert micro_notes(text, HERE) == (f"markers on a micro version are read as if its last release ran: {both}",)
+    assert micro_notes(text, replace(HERE, python="3.12", full="3.12.1")) == ()
+    assert micro_notes(forks('python_full_version < "3.12"', 'python_full_version >= "3.12"'), HERE) == ()
 
 
 EXTRAS = """

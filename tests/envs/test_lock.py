@@ -105,6 +105,27 @@ def test_each_python_gets_its_own_wheels(made):
     ]
 
 
+BACKPORT = """
+lock-version = "1.0"
+[[packages]]
+name = "backport"
+version = "1.0"
+marker = "python_full_version < '3.11.4'"
+wheels = [{ url = "https://a/backport-1.0-py3-none-any.whl", hashes = { sha256 = "01" } }]
+"""
+
+
+@pytest.mark.parametrize(("full", "held"), [("3.11.2", 1), ("3.11.4", 0), ("", 0)])
+def test_a_lock_holds_what_some_micro_version_needs_and_a_build_takes_what_its_own_does(full, held):
+    """The lock is made once and built with whichever 3.11 a machine has: a backport would be missing on 3.11.2."""
+    made = pylock.from_uv(
+        BACKPORT, name="x", request="", pythons=("3.11",), architectures=("x86_64",), exclude_newer="",
+        torch_names=frozenset(),
+    )  # fmt: skip
+
+    assert len(made.select(replace(LINUX, full=full))) == held
+
+
 def test_machine_without_wheels_is_told_which_there_are(made):
     """An interpreter or platform without wheels is a clear refusal, not an unsolvable resolution."""
     with pytest.raises(
