@@ -12,6 +12,8 @@ from math import exp
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, assert_never
 
+from envs.errors import CannotBuildError, CannotRunError
+
 from .intervals import means_with_intervals
 from .model import (
     Conclusion,
@@ -219,6 +221,16 @@ def verdict_name(step: Step) -> str:
             return "unfinished"
         case _:
             assert_never(step)
+
+
+def exit_code(verdict: str, contents: Contents) -> int:
+    """What a search of any kind exited with: 5 for an end that cannot be built, 6 where a run told it to stop."""
+    if contents.refusal:
+        return CannotBuildError.exit_code
+    last = contents.entries[-1] if contents.entries else {}
+    if last.get("conclusion") == Conclusion.ABORT:
+        return CannotRunError.exit_code
+    return EXIT_CODES[verdict]
 
 
 def sentence(report: Report) -> str:

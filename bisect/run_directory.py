@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envs.errors import UsageError
+from envs.errors import InterruptedRunError, UsageError
 
 from .again import resume_command
 from .exit_codes import kept_code
@@ -71,6 +71,16 @@ def kept_report(directory: Path, *, as_json: bool) -> str | None:
         told = {"schema": 1, "kind": command, "verdict": "unfinished", "runs": runs, "go_on": go_on}
         return json.dumps(told, indent=1)
     return f"unfinished: {command} has {runs} finished {'run' if runs == 1 else 'runs'}\n  go on with: {go_on}"
+
+
+def kept_exit_code(directory: Path) -> int:
+    """What the command of such a directory exited with; 130 where it did not finish."""
+    try:
+        return kept_code(json.loads((directory / ANSWER).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return InterruptedRunError.exit_code
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise UsageError(f"the answer in {directory} is damaged: {error}", hint=_HINT) from error
 
 
 def take_up(directory: Path, *, command: str, argv: Sequence[str], identity: str) -> bool:

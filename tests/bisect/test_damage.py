@@ -68,12 +68,14 @@ def but(entry, **change):
     return {key: value for key, value in {**entry, **change}.items() if value is not ...}
 
 
-@pytest.mark.parametrize("words", [("log",), ("report",), ("report", "--json"), ("report", "--markdown")])
-def test_a_whole_journal_is_read(words, capsys, tmp_path):
+@pytest.mark.parametrize(
+    ("words", "code"), [(("log",), 0), *(((("report", *form)), 130) for form in ((), ("--json",), ("--markdown",)))]
+)
+def test_a_whole_journal_is_read(words, code, capsys, tmp_path):
     """The journals below would be refused for another reason than their damage."""
     directory = write(tmp_path / "out", BEGUN)
 
-    assert main([words[0], str(directory), *words[1:]]) == 0
+    assert main([words[0], str(directory), *words[1:]]) == code
     assert capsys.readouterr().out
 
 
@@ -156,9 +158,9 @@ def test_keys_and_events_of_a_newer_version_are_let_through(capsys, tmp_path):
     newer = [{**entry, "colour": "blue"} for entry in BEGUN]
     sets = [{**SETS, "items": [{**ITEM, "colour": "blue"}]}, {"event": "painted"}]
 
-    assert main(["report", str(write(tmp_path / "out", [*newer, {"event": "painted"}]))]) == 0
+    assert main(["report", str(write(tmp_path / "out", [*newer, {"event": "painted"}]))]) == 130
     assert State.replay(newer) == State.replay(BEGUN)
-    assert main(["report", str(write(tmp_path / "sets", sets, {**FIRST, "command": "packages"}))]) == 0
+    assert main(["report", str(write(tmp_path / "sets", sets, {**FIRST, "command": "packages"}))]) == 130
     assert capsys.readouterr().err == ""
 
 

@@ -113,7 +113,8 @@ def test_hazards_and_workarounds_of_a_changed_environment_say_so_in_their_verdic
     probed = bisect("hazards", "--json", out="2")
     priced = bisect("workarounds", "--only", "none", "--repeat", "1", "--no-control", out="3")
 
-    assert [probed.returncode, priced.returncode] == [6, 6]
+    reports = [bisect("report", str(tmp_path / number)).returncode for number in "23"]
+    assert [probed.returncode, priced.returncode, *reports] == [6] * 4
     (environment,) = json.loads(probed.stdout)["environments"]
     for told in (environment["sentence"], priced.stdout, (tmp_path / "3" / "report.txt").read_text()):
         assert told.startswith("inconsistent_env: bare was changed after it was built (changed lib/python3.")

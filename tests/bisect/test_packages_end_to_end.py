@@ -240,6 +240,7 @@ def test_a_list_without_what_torch_requires_is_said_to_be_incomplete(sides, inde
     report = run([sys.executable, "-m", "bisect", "report", str(out)])
 
     incomplete = "bad.txt is incomplete, it lacks what its torch requires: lib-of-torch"
+    assert report.returncode == 5
     assert incomplete in planned.stdout
     assert "good.txt is incomplete" not in planned.stdout
     assert done.returncode == 5

@@ -4,7 +4,7 @@ import json
 from bisect.journal import Contents, Journal
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
 from bisect.probability import percent
-from bisect.report import EXIT_CODES, Report, proof_of, rows_of, same_code, sentence, verdict_name
+from bisect.report import EXIT_CODES, Report, exit_code, proof_of, rows_of, same_code, sentence, verdict_name
 from bisect.report_json import as_json
 from bisect.report_text import markdown, render
 from bisect.search_report import report_of, write_reports
@@ -114,6 +114,32 @@ def test_every_verdict_has_its_promised_keys_and_exit_code(name):
     assert verdict_name(STEPS[name]) == name == data["verdict"]
     codes = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
     assert EXIT_CODES[name] == codes[name]
+
+
+@pytest.mark.parametrize(
+    ("ended", "verdict", "code"),
+    [
+        ((), "found", 0),
+        (("narrowed",), "narrowed", 4),
+        ((), "unfinished", 130),
+        (("refused",), "unfinished", 5),
+        (("refused", "built"), "unfinished", 130),
+        (("abort",), "unfinished", 6),
+        (("abort", "asked"), "unfinished", 130),
+        (("refused", "built", "found"), "found", 0),
+    ],
+)
+def test_a_report_exits_as_its_search_did(ended, verdict, code):
+    """A script that asks for the report later would take an end that cannot be built for an answer."""
+    kinds = {
+        "refused": {"event": "refused", "candidate": "1", "reason": "no wheel"},
+        "built": {"event": "built", "candidate": "1"},
+        "abort": {"event": "observed", "candidate": "1", "conclusion": "abort"},
+        "asked": {"event": "asked"},
+    }
+    entries = tuple(kinds.get(word, {"event": "verdict", "verdict": word}) for word in ended)
+
+    assert exit_code(verdict, Contents(header={}, entries=entries, whole_bytes=0)) == code
 
 
 @pytest.mark.parametrize("kind", ["torch-releases", "torch-nightlies"])

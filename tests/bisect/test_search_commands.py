@@ -62,6 +62,7 @@ def test_an_endpoint_that_cannot_be_installed_names_the_nearest_that_resolves(tm
     assert f"the endpoint {version(0)} cannot be built" in done.stderr
     assert f"the nearest that resolves is {version(1)}" in done.stderr
     report = bisect("report", tmp_path / "out")
+    assert report.returncode == 5
     assert report.stdout.startswith(f"unfinished: the endpoint {version(0)} cannot be built: ")
     assert f" resume {tmp_path / 'out'}\n" in report.stdout
 
@@ -87,6 +88,7 @@ def test_ends_that_behave_alike_end_with_a_reason(tmp_path, bare):
     verdict = json.loads(done.stdout)
     assert (done.returncode, verdict["verdict"]) == (3, "no-regression")
     assert (verdict["last_good"], verdict["first_bad"]) == (None, None)
+    assert bisect("report", tmp_path / "out").returncode == 3
 
 
 def test_a_signature_and_the_reports_and_the_next_run_in_the_same_directory(tmp_path, bare):
@@ -111,6 +113,7 @@ def test_a_signature_and_the_reports_and_the_next_run_in_the_same_directory(tmp_
     assert [path for path in kept if "hunter2" in path.read_text()] == []
     again = bisect("report", out, "--json")
     assert json.loads(again.stdout)["verdict"] == "narrowed"
+    assert again.returncode == done.returncode == 4
     assert bisect("report", out, "--markdown").stdout.startswith("**narrowed: last good")
     assert "verdict   narrowed" in bisect("log", out).stdout
     assert "hint" in bisect("resume", out).stderr

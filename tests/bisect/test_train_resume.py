@@ -6,6 +6,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from bisect.run_directory import kept_exit_code
 
 import pytest
 
@@ -61,6 +62,7 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
     command = shlex.split(told.partition("go on with: ")[2])[-2:]
     assert command == ["resume", str(out)]
     unfinished = run("report", str(out))
+    assert unfinished.returncode == 130
     assert unfinished.stdout.startswith("unfinished: train has 1 finished run\n  go on with: ")
     assert json.loads(run("report", str(out), "--json").stdout)["verdict"] == "unfinished"
     resumed = run(*command)
@@ -75,7 +77,8 @@ def test_an_interrupted_train_says_how_to_go_on_and_a_finished_one_says_its_verd
     assert all(f"answered before, nothing is run again: {out}" in done.stderr for done in (again, as_json, same))
     assert json.loads(as_json.stdout)["verdict"] == "import_broken"
     assert run("report", str(out)).stdout == resumed.stdout
-    assert run("report", str(out), "--json").stdout == as_json.stdout
+    reported = run("report", str(out), "--json")
+    assert (reported.returncode, reported.stdout) == (resumed.returncode, as_json.stdout)
     log = run("log", str(out))
     assert (log.returncode, log.stdout) == (2, "")
     assert f"hint: python -m bisect report {out}" in log.stderr
@@ -95,3 +98,21 @@ def test_a_train_interrupted_while_its_environment_is_built_keeps_nothing_and_sa
 
     assert "interrupted before the first run: nothing is kept" in told
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        (None, 130),
+        ({"kind": "train", "verdict": "unknown"}, 4),
+        ({"kind": "train", "verdict": "fx_flag_race"}, 0),
+        ({"kind": "hazards", "exit_code": 4}, 4),
+        ({"kind": "workarounds"}, 0),
+    ],
+)
+def test_the_report_of_a_fixed_number_of_runs_exits_as_their_command_did(tmp_path, answer, code):
+    """`report DIR` of a training that nobody could judge would say 0 to a script; so would one that was cut off."""
+    if answer is not None:
+        (tmp_path / "answer.json").write_text(json.dumps(answer))
+
+    assert kept_exit_code(tmp_path) == code
