@@ -25,8 +25,8 @@ from .model import make_drafter, make_target
 from .profiles import SMOKE
 from .replicas import MasterAdamW
 from .result import write_atomically
+from .step import Replica, drafter_step
 from .threads import Worker
-from .train import Replica, drafter_step
 from .workarounds import make
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """The benchmark: targets feed drafters, each drafter thread trains its replica, the main thread watches.
 
-`drafter_step` is the one place where masks are built and forward and backward run; a workaround wraps it there.
-Nothing here takes a lock around torch: whatever order the threads compile in is torch's and the scheduler's doing.
+Knows who owns what and what is written about a run; what a drafter does with a batch is in `step`.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ import dataclasses
 import functools
 import threading
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,35 +16,22 @@ import torch
 from . import amplify, compat, imports, machine, throughput
 from .attention import FlexAttention
 from .data import Batch, Feed, make_sample, sample_anchors, serve
-from .loss import block_loss, make_labels
-from .model import block_tokens, build_masks, make_drafter, make_target, positions
+from .model import build_masks, make_drafter, make_target
 from .observe import CacheWatch, Observer
 from .replicas import Averager, MasterAdamW
 from .result import Progress, replicas_document, thread_document
+from .step import Replica, drafter_step, features
 from .threads import Crew, Worker
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from .attention import Attention
     from .config import TrainConfig
-    from .data import Sample
-    from .loss import LossReport
-    from .model import Drafter, Target
+    from .model import Target
     from .result import Request, ResultFile
     from .threads import Hang
     from .workarounds import Workaround
 
 DYNAMIC = {"none": None, "true": True, "false": False}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Replica:
-    """What one drafter thread owns."""
-
-    index: int
-    drafter: Drafter
-    optimizer: MasterAdamW
 
 
 class Run:
@@ -279,47 +264,6 @@ class Run:
         self.progress.note(phase=phase, thread=worker.name, step=worker.steps, steps=self.config.steps)
         if worker.failures:
             self.record()
-
-
-def features(target: Target, sample: Sample) -> Tensor:
-    """What a target tells a drafter of a sample, on the target's own device."""
-    with torch.no_grad():
-        return target(sample.tokens_BS.to(target.embed.weight.device))[1]
-
-
-def drafter_step(
-    worker: Worker,
-    replica: Replica,
-    attend: Attention,
-    batch: Batch,
-    anchors_BN: Tensor,
-    keep_BN: Tensor,
-    *,
-    workaround: Workaround,
-) -> LossReport:
-    """Build both masks, run forward and backward, and leave the gradients with the optimizer."""
-    config, device = replica.drafter.config, replica.drafter.embed_VM.device
-    tokens_BS, anchors_BN, keep_BN = (x.to(device) for x in (batch.sample.tokens_BS, anchors_BN, keep_BN))
-    features_BSF, context = batch.features_BSF.to(device), tokens_BS.shape[1]
-    block_BQ = block_tokens(tokens_BS, anchors_BN, keep_BN, block=config.block_size, mask_token=config.mask_token)
-    labels = make_labels(tokens_BS, anchors_BN, keep_BN, block_size=config.block_size, gamma=config.loss_gamma)
-    position_BK = positions(anchors_BN, context=context, block=config.block_size)
-    worker.enter("lock")
-    asked = time.monotonic()
-    # What a new compilation depends on: the device, and the sizes of the mask and of the block.
-    with workaround.step((str(device), context, tuple(block_BQ.shape))):
-        worker.lock_wait_s += time.monotonic() - asked
-        with worker.doing("mask"):
-            build = functools.partial(build_masks, config, attend, anchors_BN, keep_BN, context)
-            masks = workaround.masks(build, drafter=replica.index, step=worker.step)
-        with worker.doing("forward"):
-            hidden_BQM = replica.drafter(block_BQ, features_BSF, position_BK, attend, masks)
-            report = block_loss(hidden_BQM, replica.drafter.head_VM, labels, chunk=config.loss_chunk)
-        with worker.doing("backward"):
-            report.loss.backward()
-    worker.enter("collect")
-    replica.optimizer.collect()
-    return report
 
 
 def _on_device(device: str) -> Any:

@@ -17,8 +17,9 @@ from dflash.model import make_drafter, make_target
 from dflash.profiles import SMOKE
 from dflash.replicas import MasterAdamW
 from dflash.result import Request, ResultFile
+from dflash.step import Replica, drafter_step
 from dflash.threads import Worker
-from dflash.train import Replica, Run, drafter_step
+from dflash.train import Run
 from dflash.workarounds import make
 
 from .reference import TINY
