@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from envs.settings import Settings
     from envs.spec import Definition
 
-    from .candidates import Range
+    from .endpoints import Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from envs import settings, spec
 from envs.listing import target_of
 from envs.origin import torch_files
 
-from ..candidates import Range, nightlies, select
+from ..candidates import nightlies
+from ..endpoints import Range, select
 from ..searches import Request, directory_of, run_search
 from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds, check_variant

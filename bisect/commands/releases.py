@@ -17,7 +17,8 @@ from envs.errors import CannotBuildError, UsageError
 from envs.listing import default_files, target_of
 from envs.resolve import keep_lock, lock_for, request_digest
 
-from ..candidates import Range, releases, select
+from ..candidates import releases
+from ..endpoints import Range, select
 from ..searches import Request, directory_of, run_search
 from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from envs import backend, machine, settings
 from envs.errors import UsageError
 
-from ..candidates import parse_endpoint
+from ..endpoints import parse_endpoint
 from ..identity import Identity
 from ..judge import Question
 from ..launch import PLACES

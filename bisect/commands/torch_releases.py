@@ -11,7 +11,8 @@ from envs import backend, settings, spec
 from envs.listing import default_files, target_of
 from envs.origin import torch_files
 
-from ..candidates import Range, releases, select
+from ..candidates import releases
+from ..endpoints import Range, select
 from ..searches import Request, directory_of, run_search
 from ..surroundings import refuse_missing
 from .search_options import add_search_options, asked, check_builds, check_variant

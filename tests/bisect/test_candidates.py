@@ -1,9 +1,10 @@
-"""Candidates: nothing that cannot be installed here is one, and every exclusion and endpoint error says why.
+"""Candidates and endpoints: what cannot be installed here is none, and every exclusion and endpoint error says why.
 
 Public cases B01, B02, B05, B07, B08, B09, B11 and B28 are the rows below.
 """
 
-from bisect.candidates import nightlies, releases, select
+from bisect.candidates import nightlies, releases
+from bisect.endpoints import select
 from datetime import date
 
 import pytest
