@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .. import diff as differences
     from .. import verify as verification
+    from ..environment_file import Entry
     from ..settings import Settings
-    from ..store import Entry
 
 _SHOWN = 200
 """Characters of a finding's detail in a line for a person: a `.pth` may be a program."""
@@ -95,6 +95,7 @@ def _print_verification(name: str, found: verification.Verification) -> None:
 def diff(arguments: argparse.Namespace, chosen: Settings) -> int:
     """What differs, the likeliest to matter first."""
     from .. import diff as differences  # noqa: PLC0415  (a cached environment is to be ready in half a second)
+    from ..suspicion import PLAIN_WEIGHT  # noqa: PLC0415  (the same)
 
     first, second = arguments.before, arguments.after
     if second is None:
@@ -112,7 +113,7 @@ def diff(arguments: argparse.Namespace, chosen: Settings) -> int:
         summary = list(differences.summary(found))
         told = {**names, "packages_equal": outside or not found, "summary": summary, "differences": rows}
         return print_json({"schema": SCHEMA, **told})
-    shown = [each for each in found if arguments.all or each.weight > differences.PLAIN_WEIGHT]
+    shown = [each for each in found if arguments.all or each.weight > PLAIN_WEIGHT]
     print(f"{before.name} -> {after.name}: {len(found)} difference{'' if len(found) == 1 else 's'}")  # noqa: T201
     if differences.only_outside_packages(found):
         print("the Python packages are equal; what differs lies outside them")  # noqa: T201

@@ -1,7 +1,5 @@
 """Two environments compared: what a freeze does not show is found, and what matters most comes first."""
 
-import pytest
-
 from envs import diff, snapshot
 from envs.diff import Kind, Snapshot
 
@@ -49,25 +47,6 @@ def test_leftovers_that_replace_kernels_come_with_their_mechanism():
     assert names == ["nvidia-cutlass-dsl", "apache-tvm-ffi", "aiohttp"]
     assert "replaces CUDA kernels at import" in weights["nvidia-cutlass-dsl"].why
     assert "no known way" in weights["aiohttp"].why
-
-
-@pytest.mark.parametrize(
-    ("torch", "version", "others", "replaces"),
-    [
-        ("2.14.1", "4.5.2", ["apache-tvm-ffi"], True),
-        ("2.14.1", "4.5.2", [], False),
-        ("2.14.1", "4.8.0", ["apache-tvm-ffi"], False),
-        ("2.15.0", "4.8.0", ["apache-tvm-ffi"], True),
-        ("2.12.1", "4.4.2", ["apache-tvm-ffi"], False),
-        ("2.10.0", "4.3.5", ["apache-tvm-ffi"], False),
-    ],
-)
-def test_the_whitelist_of_torch_decides_whether_a_leftover_replaces_kernels(torch, version, others, replaces):
-    """The same leftover is harmless beside one torch and not beside the next."""
-    weight, why = diff.suspicion("nvidia-cutlass-dsl", version=version, torch=torch, importable=others)
-
-    assert ("at import" in why) is replaces
-    assert (weight > 90) is replaces
 
 
 def test_overrides_libraries_files_and_startup_files_are_seen():
