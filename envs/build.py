@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import backend, expected, history, images, machine, rehearse, replay, resolve, room, venv
 from . import fingerprint as fingerprints
+from .environment_file import Entry
 from .errors import CannotBuildError, CannotRunError
 from .index import Target
 from .lock import Lock, Pin, pins_digest
@@ -24,7 +25,7 @@ from .place import HOST, place_of
 from .progress import UNPACKED
 from .pylock import from_toml, to_toml
 from .spec import Definition
-from .store import Entry, Store, size
+from .store import Store, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

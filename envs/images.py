@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from . import backend, machine
 from . import fingerprint as fingerprints
 from .contained import Container
+from .environment_file import Entry
 from .errors import CannotBuildError, CannotRunError, ToolError, UsageError
 from .place import place_of
-from .store import Entry, Store
+from .store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

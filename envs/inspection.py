@@ -25,8 +25,8 @@ from .verify import Verification
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from .environment_file import Entry
     from .place import Place
-    from .store import Entry
 
 _ASK = Path(__file__).parent / "inside" / "files.py"
 

@@ -19,8 +19,8 @@ from .findings import Kind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from .environment_file import Entry
     from .place import Place
-    from .store import Entry
 
 _FILES = (Kind.CHANGED, Kind.MISSING, Kind.DOUBLY_OWNED, Kind.UNOWNED,
           Kind.NO_RECORD, Kind.MIXED)  # fmt: skip

@@ -20,12 +20,10 @@ import json
 import os
 import shutil
 import uuid
-from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import fingerprint as fingerprints
-from . import machine
+from . import environment_file, machine
 from .errors import CannotRunError, UsageError
 
 if TYPE_CHECKING:
@@ -33,55 +31,10 @@ if TYPE_CHECKING:
 
     from filelock import FileLock
 
+    from .environment_file import Entry
+
 SCHEMA = 1
 _KEY_LENGTH = 24
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One finished environment as written beside it.
-
-    Attributes:
-        name: definition it was first built for.
-        digest: identity: exact wheels, interpreter and history.
-        lock: digest of the lock it came from.
-        torch: locked version of torch.
-        cuda: CUDA tag asked for.
-        interpreter: `cpython-3.11.7-x86_64`.
-        fingerprint: what it said it is when it was built.
-        seconds: time the build took.
-        bytes: size of its files.
-        environment: variables every process in it gets.
-        image: id of the container image it lives in; empty on this machine.
-        image_digests: what registries call that image, `name@sha256:...`; empty for one that came from none.
-        image_variables: variables the image itself sets that change what torch loads or compiles.
-        python: interpreter, when it is not the one of an own virtual environment (an image as it is).
-    """
-
-    name: str
-    digest: str
-    lock: str
-    torch: str
-    cuda: str
-    interpreter: str
-    fingerprint: fingerprints.Fingerprint
-    seconds: float = 0.0
-    bytes: int = 0
-    environment: tuple[tuple[str, str], ...] = field(default=())
-    image: str = ""
-    python: str = ""
-    image_digests: tuple[str, ...] = ()
-    image_variables: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def minor(self) -> str:
-        """Minor version of its Python, `3.11`."""
-        return ".".join(self.interpreter.split("-")[1].split(".")[:2])
-
-    @property
-    def as_it_is(self) -> bool:
-        """Whether it is an image as it is, with no virtual environment in the store."""
-        return bool(self.python)
 
 
 class Store:
@@ -101,18 +54,18 @@ class Store:
 
     def read(self, digest: str) -> Entry | None:
         """The finished environment, or None: not built, or its interpreter is gone from the machine."""
-        entry = _read(self.directory(digest))
+        entry = environment_file.read(self.directory(digest))
         return entry if entry is not None and (entry.image or self.python(digest).exists()) else None
 
     def image_in(self, directory: Path) -> Entry | None:
         """The entry of an image as it is in one of the directories, or None for anything else."""
-        entry = _read(directory)
+        entry = environment_file.read(directory)
         return entry if entry is not None and entry.as_it_is else None
 
     def entries(self) -> tuple[Entry, ...]:
         """Every finished environment, the least recently used first."""
         directories = sorted((self.root / "environments").glob("*"), key=_last_used)
-        return tuple(entry for entry in (_read(directory) for directory in directories) if entry is not None)
+        return tuple(entry for entry in map(environment_file.read, directories) if entry is not None)
 
     def touch(self, digest: str) -> None:
         """Note that the environment was used now; a store that may only be read is used all the same."""
@@ -139,11 +92,7 @@ class Store:
 
     def finish(self, building: Path, entry: Entry) -> Path:
         """Turn a complete building directory into the finished environment, in one rename."""
-        path = building / "environment.json"
-        with path.open("w", encoding="utf-8") as file:
-            json.dump({"schema": SCHEMA, **asdict(entry)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
+        environment_file.write(building, entry)
         _sync(building)
         final = self.directory(entry.digest)
         self._writable("environments")
@@ -260,38 +209,6 @@ def size(directory: Path) -> int:
         except FileNotFoundError:
             continue
     return total
-
-
-def _read(directory: Path) -> Entry | None:
-    path = directory / "environment.json"
-    try:
-        table: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"{path} is unreadable: {error}", hint=f"remove {directory} and build the environment again"
-        ) from error
-    schema = table.pop("schema", None)
-    if schema != SCHEMA:
-        raise UsageError(
-            f"{path} was written by a newer version (schema {schema}, this one knows {SCHEMA})",
-            hint="update this tool, or choose another store with --store",
-        )
-    try:
-        said = fingerprints.from_json(table.pop("fingerprint"))
-        lists = {key: tuple(table.pop(key, ())) for key in ("environment", "image_digests", "image_variables")}
-        return Entry(
-            **table,
-            fingerprint=said,
-            environment=tuple((name, value) for name, value in lists["environment"]),
-            image_digests=lists["image_digests"],
-            image_variables=tuple((name, value) for name, value in lists["image_variables"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(
-            f"{path} is damaged: {error}", hint=f"remove {directory} and build the environment again"
-        ) from error
 
 
 def _clear(building: Path) -> None:

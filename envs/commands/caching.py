@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..cache import Manifest
+    from ..environment_file import Entry
     from ..settings import Settings
-    from ..store import Entry
 
 
 def add_save(parser: argparse.ArgumentParser) -> None:

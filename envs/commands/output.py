@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from .. import build, spec
 from ..errors import CannotBuildError
-from ..store import Entry, Store
+from ..store import Store
 
 if TYPE_CHECKING:
+    from ..environment_file import Entry
     from ..settings import Settings
 
 SCHEMA = 1

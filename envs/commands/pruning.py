@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from .. import place
 from ..settings import parse_size
-from ..store import Entry, Store
+from ..store import Store
 from .output import SCHEMA, built_entry, entry_row, gb, print_json, say
 
 if TYPE_CHECKING:
     import argparse
 
+    from ..environment_file import Entry
     from ..settings import Settings
 
 

@@ -9,9 +9,10 @@ from dataclasses import replace
 import pytest
 
 from envs import cache, cli
+from envs.environment_file import Entry
 from envs.errors import UsageError
 from envs.fingerprint import Fingerprint
-from envs.store import Entry, Store
+from envs.store import Store
 
 SAID = Fingerprint(
     torch="2.11.0+cu130",
