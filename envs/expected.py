@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from . import verify
 from .errors import UsageError
 from .findings import Finding, Kind, Left
-from .spec import Action
+from .step import Action
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from .lock import Pin
-    from .spec import HistoryStep
+    from .step import HistoryStep
 
 FILE_NAME = "expected.json"
 MEMORY = "verified.json"

@@ -17,10 +17,12 @@ from packaging.requirements import InvalidRequirement, Requirement
 
 from . import spec
 from .errors import UsageError
-from .spec import Action, Definition, HistoryStep
+from .step import Action, HistoryStep, parse_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .spec import Definition
 
 DIRECTORY = Path(__file__).parent / "histories"
 BASE = "base"
@@ -88,7 +90,7 @@ def parse(text: str, *, name: str, origin: str) -> History:
             near = difflib.get_close_matches(key, _KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"the keys are: {', '.join(_KEYS)}"
             raise UsageError(f"{origin}: unknown key {key!r}", hint=hint)
-    steps = spec.steps(table.get("steps", []), origin=origin)
+    steps = parse_steps(table.get("steps", []), origin=origin)
     for number, step in enumerate(steps, start=1):
         _check(step, f"{origin}: step {number}")
     if not steps:
@@ -140,21 +142,6 @@ def with_pth(definition: Definition, files: Mapping[str, str]) -> Definition:
         return definition
     step = HistoryStep(action=Action.WRITE_PTH, files=tuple(sorted(files.items())))
     return replace(definition, name=f"{definition.name}+pth", history=(*definition.history, step))
-
-
-def describe(step: HistoryStep) -> str:
-    """A step in a few words: `install sglang==0.5.9 with uv`."""
-    match step.action:
-        case Action.INSTALL | Action.UNINSTALL:
-            return f"{step.action} {' '.join(step.packages)} with {step.installer}"
-        case Action.SWAP:
-            return f"swap torch to {step.torch} {step.cuda} with {step.installer}"
-        case Action.WIPE_CACHE:
-            return "wipe the compile caches"
-        case Action.SET_ENV:
-            return "set " + " ".join(f"{name}={value}" for name, value in step.variables)
-        case Action.WRITE_PTH:
-            return f"put {' '.join(name for name, _ in step.files)} into site-packages"
 
 
 def _for_base(step: HistoryStep, base: Definition, instead: Mapping[str, str], history: History) -> HistoryStep:

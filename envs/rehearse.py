@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from . import replay, uv
 from .place import HOST
-from .spec import Action, Installer
+from .step import Action, Installer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .place import Place
     from .settings import Settings
-    from .spec import HistoryStep
+    from .step import HistoryStep
 
 
 def refuse_unresolvable(

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from . import backend, history, scrub, uv, uvlog
+from . import backend, scrub, uv, uvlog
 from .errors import CannotBuildError
 from .place import HOST
-from .spec import Action, Installer
+from .step import Action, Installer, in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .errors import ToolError
     from .place import Place
     from .settings import Settings
-    from .spec import HistoryStep
+    from .step import HistoryStep
 
 PIP = "pip==26.1"
 """The pip that carries out pip's steps. It stays outside the environment."""
@@ -56,9 +56,9 @@ def replay(
     """
     logs.mkdir()
     for number, step in enumerate(steps, start=1):
-        report(f"step {number} of {len(steps)}: {history.describe(step)}")
+        report(f"step {number} of {len(steps)}: {in_words(step)}")
         log = logs / f"{number:02d}-{step.action}.log"
-        log.write_text(f"# {history.describe(step)}\n", encoding="utf-8")
+        log.write_text(f"# {in_words(step)}\n", encoding="utf-8")
         _carry_out(step, environment, settings, log=log, place=place)
         code, text = uv.run(
             ["pip", "freeze", "--python", _python(environment)],
@@ -174,7 +174,7 @@ def forget(building: Path) -> None:
 
 def explained(log: str, step: HistoryStep, names: Sequence[str]) -> ToolError:
     """Why a step failed. A pin of something else that is gone is a conflict, not a build that was never there."""
-    error = uvlog.explain(log, subject=f"cannot {history.describe(step)}")
+    error = uvlog.explain(log, subject=f"cannot {in_words(step)}")
     asked = {canonicalize_name(Requirement(text).name) for text in names}
     missing = {canonicalize_name(name) for name in _MISSING.findall(log)}
     if error.outcome == "not_published" and missing and not missing & asked:

@@ -13,7 +13,6 @@ import tomllib
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
@@ -21,16 +20,13 @@ from packaging.version import InvalidVersion, Version
 
 from . import backend
 from .errors import UsageError
+from .step import HistoryStep, parse_step
 from .table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 DIRECTORY = Path(__file__).parent / "definitions"
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9+._-]*\Z")
 _PYTHON = re.compile(r"3\.\d+\Z")
-_TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}Z)?\Z")
 _PYTHONS = ("3.11", "3.12", "3.13")
 _PYTHON_WANTED = 'a version like "3.11" or a list of them, best first'
 _KEYS = (
@@ -45,7 +41,6 @@ _KEYS = (
     "history",
     "image",
 )
-_STEP_KEYS = ("action", "packages", "torch", "cuda", "installer", "variables", "files", "exclude_newer")
 
 
 class Channel(StrEnum):
@@ -53,49 +48,6 @@ class Channel(StrEnum):
 
     RELEASE = "release"
     NIGHTLY = "nightly"
-
-
-class Action(StrEnum):
-    """What a step of a history does to the environment."""
-
-    INSTALL = "install"
-    UNINSTALL = "uninstall"
-    SWAP = "swap"
-    WIPE_CACHE = "wipe-cache"
-    SET_ENV = "set-env"
-    WRITE_PTH = "write-pth"
-
-
-class Installer(StrEnum):
-    """Who carries a step out; the two resolve differently, so it belongs to the history."""
-
-    UV = "uv"
-    PIP = "pip"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryStep:
-    """One thing that was done to an environment after it was built.
-
-    Attributes:
-        action: what was done.
-        packages: requirement strings for install, names for uninstall.
-        torch: version for a swap, with `cuda` its variant.
-        cuda: CUDA tag of the swapped-in torch.
-        installer: who did it.
-        variables: environment variables that stay set from here on (set-env).
-        files: text of each `.pth` put into site-packages, by name (write-pth).
-        exclude_newer: upload-time cut-off of what is resolved.
-    """
-
-    action: Action
-    packages: tuple[str, ...] = ()
-    torch: str = ""
-    cuda: str = ""
-    installer: Installer = Installer.UV
-    variables: tuple[tuple[str, str], ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
-    exclude_newer: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,13 +164,6 @@ def with_torch(definition: Definition, *, version: str, cuda: str = "") -> Defin
     return derived
 
 
-def steps(tables: object, *, origin: str) -> tuple[HistoryStep, ...]:
-    """The steps of a history from its TOML tables."""
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise UsageError(f"{origin}: steps must be tables ([[steps]])")
-    return tuple(_step(table, origin=f"{origin}: step {number}") for number, table in enumerate(tables, start=1))
-
-
 def _unknown_definition(name: str) -> UsageError:
     from . import history  # noqa: PLC0415  (it builds on this module)
 
@@ -275,27 +220,13 @@ def _definition(table: Table, name: str) -> Definition:
         channel=channel,
         pythons=() if image and "python" not in table.values else _pythons(table),
         requirements=_requirements(table),
-        exclude_newer=_cutoff(table),
+        exclude_newer=table.moment("exclude_newer"),
         environment=table.pairs("environment"),
         history=tuple(
-            _step(step, origin=f"{table.origin}: history step {number}")
+            parse_step(step, origin=f"{table.origin}: history step {number}")
             for number, step in enumerate(table.tables("history"), start=1)
         ),
         image=image,
-    )
-
-
-def _step(values: Mapping[str, Any], *, origin: str) -> HistoryStep:
-    table = Table(values, origin=origin, known=_STEP_KEYS)
-    return HistoryStep(
-        action=table.choice("action", Action, None),
-        packages=table.texts("packages"),
-        torch=table.text("torch"),
-        cuda=table.text("cuda"),
-        installer=table.choice("installer", Installer, Installer.UV),
-        variables=table.pairs("variables"),
-        files=table.pairs("files"),
-        exclude_newer=_cutoff(table),
     )
 
 
@@ -331,10 +262,3 @@ def _requirements(table: Table) -> tuple[str, ...]:
         if canonicalize_name(name) == "torch":
             raise UsageError(f"{table.origin}: torch is among the requirements", hint="its version is the key 'torch'")
     return texts
-
-
-def _cutoff(table: Table) -> str:
-    text = table.text("exclude_newer")
-    if text and not _TIMESTAMP.match(text):
-        raise table.wrong("exclude_newer", "a date like 2026-11-22 or 2026-11-22T00:00:00Z")
-    return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _E = TypeVar("_E", bound=StrEnum)
+_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}Z)?\Z")
 
 
 class Table:
@@ -65,6 +67,13 @@ class Table:
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             raise self.wrong(key, "a table of strings")
         return tuple(sorted(value.items()))
+
+    def moment(self, key: str) -> str:
+        """A date or a moment in UTC, as it is written; empty when it is not there."""
+        text = self.text(key)
+        if text and not _MOMENT.match(text):
+            raise self.wrong(key, "a date like 2026-11-22 or 2026-11-22T00:00:00Z")
+        return text
 
     def choice(self, key: str, enum: type[_E], default: _E | None) -> _E:
         """One of the values of an enum."""

@@ -16,7 +16,10 @@ FORBIDDEN = {
     "dflash": {"envs", "bisect"},
 }
 PURE = {
-    "envs": {"errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "seal", "uvlog"},
+    "envs": {
+        "errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "seal", "step", "suspicion",
+        "table", "uvlog",
+    },
     "bisect": {
         "classify/*", "engine/*", "throughput/*", "signatures/*", "logs/*",
         "matrix/__init__", "matrix/axes", "matrix/compare", "matrix/factors", "matrix/gate", "matrix/as_json",
@@ -28,7 +31,7 @@ PURE = {
         "packages/labels", "packages/otherwise", "packages/report", "packages/room", "packages/speed",
         "packages/speed_step", "packages/step",
         "slurm/profile", "slurm/watch",
-        "candidates", "changed", "decode", "exit_codes", "explain", "intervals", "journal_shape", "lineup",
+        "candidates", "changed", "decode", "endpoints", "exit_codes", "explain", "intervals", "journal_shape", "lineup",
         "model", "neighbours", "nodes",
         "plan", "plot", "probability", "problem_file", "redaction", "report", "report_text", "result", "same_code",
         "shapes", "state", "train_figures", "train_report",

@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
 from envs.errors import UsageError
 from envs.findings import Kind
+from envs.step import in_words
 
 from .differences import Facts, ItemKind
 from .files import unlisted
@@ -115,7 +116,7 @@ def _from_history(definition: Definition, settings: Settings, say: Callable[[str
     facts = replace(
         side.facts,
         variables=dict(definition.environment),
-        history=tuple(history.describe(step) for step in definition.history),
+        history=tuple(in_words(step) for step in definition.history),
     )
     return replace(side, facts=facts, definition=definition)
 

@@ -7,7 +7,7 @@ import pytest
 from envs import cli, history, replay, spec
 from envs.errors import UsageError
 from envs.lock import pins_digest
-from envs.spec import Action, HistoryStep, Installer
+from envs.step import Action, HistoryStep, Installer
 
 RESIDUE = """
 summary = "installed, uninstalled, torch put back"

@@ -8,7 +8,7 @@ import pytest
 
 from envs import build, cli, history, verify
 from envs.errors import CannotBuildError
-from envs.spec import Action, HistoryStep, Installer
+from envs.step import Action, HistoryStep, Installer, in_words
 
 from . import stubs
 
@@ -162,7 +162,7 @@ def test_pip_carries_its_steps_out_too(places, monkeypatch):
     names = {entry.partition("==")[0] for entry in dirty.fingerprint.distributions}
     assert "serving" in names
     assert "pip" not in names
-    assert history.describe(install("serving", installer=Installer.PIP)) == "install serving with pip"
+    assert in_words(install("serving", installer=Installer.PIP)) == "install serving with pip"
 
 
 def test_the_difference_to_the_clean_environment_names_what_happened(places, capsys):

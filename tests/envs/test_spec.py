@@ -4,6 +4,7 @@ import pytest
 
 from envs import backend, spec
 from envs.errors import UsageError
+from envs.step import Action, HistoryStep, Installer
 
 GOOD = """
 summary = "a build"
@@ -48,9 +49,7 @@ def test_every_key_arrives():
         requirements=("numpy>=2", "setuptools<82"),
         exclude_newer="2026-11-22T00:00:00Z",
         environment=(("A", "1"), ("B", "2")),
-        history=(
-            spec.HistoryStep(action=spec.Action.INSTALL, packages=("sglang==0.5.12",), installer=spec.Installer.PIP),
-        ),
+        history=(HistoryStep(action=Action.INSTALL, packages=("sglang==0.5.12",), installer=Installer.PIP),),
     )
 
 

@@ -8,7 +8,7 @@ from envs import expected, verify
 from envs.errors import UsageError
 from envs.findings import unexpected
 from envs.lock import Pin, Source
-from envs.spec import Action, HistoryStep
+from envs.step import Action, HistoryStep
 
 from .stubs import record_hash
 
