@@ -85,9 +85,14 @@ def answer(line: Lineup, gap: Gap, *, posterior: Posterior, notes: tuple[str, ..
         direction=direction,
         confidence=gap.mass,
         posterior=posterior,
-        reason=f"{gap.newer - gap.older - 1} candidates between the neighbours {untested}",
+        reason=across(gap.newer - gap.older - 1, untested),
         notes=notes,
     )
+
+
+def across(number: int, untested: str) -> str:
+    """Why a change between two neighbours is only narrowed: so many candidates between them say nothing."""
+    return f"{number} candidate{'' if number == 1 else 's'} between the neighbours {untested}"
 
 
 def unchanged(posterior: Posterior, *, allowed_rate: float) -> NoRegression:

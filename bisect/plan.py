@@ -22,6 +22,8 @@ LOSSES = (3.0, 1.0)
 """Losses of throughput, over the noise of one pair, for which a plan says how many pairs it would take."""
 ENDS = 6
 """Pairs that the two endpoints and a confirmation take."""
+CONFIRMING = 2
+"""Runs that confirm the answer of a probe taken at its word."""
 BYTES_S = 40e6
 """Download and unpacking together, measured on a 2-core machine with a warm index: 2.6 GB in about a minute."""
 BUILD_S = 30.0
@@ -169,7 +171,9 @@ def make_plan(
     size = len(problem.candidates)
     halvings = ceil(log2(max(2, size - 1)))
     builds = max(0, min(size, halvings + 2) - len(problem.cached))
-    runs = ((1.0, halvings + 2),) if certain else tuple((rate, expected_runs(size, rate)) for rate in RATES)
+    runs = (
+        ((1.0, halvings + 2 + CONFIRMING),) if certain else tuple((rate, expected_runs(size, rate)) for rate in RATES)
+    )
     pairs = tuple((ratio, expected_pairs(size, ratio)) for ratio in LOSSES) if throughput else ()
     if throughput:
         runs = ()
@@ -245,8 +249,10 @@ def left_of(problem: Problem, observations: Sequence[Observation], posterior: Po
     """What the posterior leaves open, and the runs for it at the failure rate seen at the bad endpoint."""
     bits = -sum(p * log2(p) for _, p in posterior.by_candidate if p > 0)
     kept = _credible(posterior)
-    rate = 1.0 if certain else _rate(problem, observations)
-    runs = ceil(_runs_for(bits, rate)) if bits > 0 else 1
+    if certain:
+        runs = ceil(bits) + CONFIRMING
+    else:
+        runs = ceil(_runs_for(bits, _rate(problem, observations))) if bits > 0 else 1
     times = [seen.seconds for seen in observations if seen.seconds > 0]
     each = sum(times) / len(times) if times else 0.0
     builds = min(ceil(bits), len(problem.candidates))

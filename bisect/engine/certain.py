@@ -4,6 +4,9 @@ For probes that settle a candidate in one run (the hazard probes). Both endpoint
 that cannot be tested is still no vote, and a probe that answers twice differently is a contradiction: then the
 question belongs to `engine.next_step`. Pure, and without memory.
 
+What an answer rests on is run once more before it is given: both neighbours of a change, or both ends where they are
+alike. One wrong answer always ends up there, for the runs after it close in on it from the other side.
+
 Worked example, g good, b bad, x unusable: `g . . x . . b` asks for the middle that can be run, and ends as
 `g g g x b b b` with the two suspects x and the candidate after it.
 """
@@ -15,8 +18,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ..lineup import lineup, told_of_idle
-from ..model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Posterior, Probe, Wait
-from ..neighbours import unchanged
+from ..model import Conclusion, Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe, Wait
+from ..neighbours import across, unchanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     from ..model import Observation, Problem, Step
 
 ENDPOINT_TRIES = 3
+CONFIRMED = 2
+"""Runs of each candidate that an answer rests on."""
 
 
 def next_certain_step(
@@ -36,12 +41,13 @@ def next_certain_step(
     """
     line = lineup(problem, observations)
     busy = frozenset(line.positions(pending))
-    return (
+    step = (
         _undecidable(line, observations)
         or _endpoint(line, workers, busy)
-        or _ends_alike(line)
+        or _ends_alike(line, workers, busy)
         or _halve(line, workers, busy)
     )
+    return _in_budget(problem, step, runs=len(observations))
 
 
 def useless_when_certain(
@@ -49,13 +55,16 @@ def useless_when_certain(
 ) -> tuple[str, ...]:
     """Those of the pending candidates whose answer is known already from their neighbours."""
     line = lineup(problem, observations)
-    step = next_certain_step(problem, observations)
+    step = next_certain_step(problem, observations, workers=max(1, len(pending)))
     if not isinstance(step, Probe):
         return tuple(pending)
     if not (line.runs[0] and line.runs[line.size - 1]):
         return ()
-    older, newer = _bounds(line)
-    return tuple(name for name in pending if not all(older < place < newer for place in line.positions([name])))
+    open_places = set(line.positions((step.candidate, *step.also)))
+    if _fails(line, 0) is not _fails(line, line.size - 1):
+        older, newer = _bounds(line)
+        open_places.update(range(older + 1, newer))
+    return tuple(name for name in pending if not open_places.issuperset(line.positions([name])))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,9 +136,37 @@ def _ask(line: Lineup, free: Sequence[int], reason: str, window: _Window | None)
     return Probe(candidate=chosen[0], also=tuple(chosen[1:]), reason=reason, posterior=posterior)
 
 
-def _ends_alike(line: Lineup) -> Step | None:
+def _confirmed(
+    line: Lineup, ends: tuple[int, int], workers: int, busy: frozenset[int], window: _Window | None
+) -> Probe | Wait | None:
+    """One more run of each of these two that was run but once, unless it says nothing any more."""
+    due = [position for position in ends if line.runs[position] < CONFIRMED and not line.unusable[position]]
+    if not due:
+        return None
+    free = [position for position in due if position not in busy]
+    idle = told_of_idle(len(free), workers, "nothing else is run before they have answered")
+    return _ask(line, free[:workers], f"run once more, for the answer rests on it{idle}", window)
+
+
+def _in_budget(problem: Problem, step: Step | Wait, *, runs: int) -> Step | Wait:
+    """The step, or the end of a search that made all the runs it may."""
+    if not isinstance(step, Probe) or runs < problem.max_runs:
+        return step
+    return Exhausted(
+        suspects=tuple(name for name, share in step.posterior.by_candidate if share > 0.0),
+        confidence=1.0,
+        posterior=step.posterior,
+        reason=f"{runs} runs were made, {problem.max_runs} allowed; next would be {step.candidate}",
+    )
+
+
+def _ends_alike(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait | None:
     good, bad = _fails(line, line.good_end), _fails(line, line.bad_end)
     nothing = Posterior(by_candidate=(), none=1.0)
+    if good is bad:
+        confirmed = _confirmed(line, (line.bad_end, line.good_end), workers, busy, None)
+        if confirmed is not None:
+            return confirmed
     if good and bad:
         reason = "the good endpoint fails like the bad one"
         return Contradiction(endpoint=line.name(line.good_end), reason=reason, posterior=nothing)
@@ -158,7 +195,7 @@ def _halve(line: Lineup, workers: int, busy: frozenset[int]) -> Step | Wait:
     usable = [p for p in range(older + 1, newer) if not line.unusable[p]]
     window = _Window(older=older, newer=newer, open=tuple(usable))
     if not usable:
-        return _answer(line, window, rising=not old_fails)
+        return _confirmed(line, (older, newer), workers, busy, window) or _answer(line, window, rising=not old_fails)
     free = _spread(window, workers, busy)
     idle = told_of_idle(len(free), workers, "no other candidate is left to run")
     return _ask(line, free, f"the middle of {newer - older} change points left{idle}", window)
@@ -200,7 +237,7 @@ def _answer(line: Lineup, window: _Window, *, rising: bool) -> Found | Narrowed:
         direction=direction,
         confidence=1.0,
         posterior=posterior,
-        reason=f"{window.newer - window.older - 1} candidates between the neighbours could not be tested",
+        reason=across(window.newer - window.older - 1, "could not be tested"),
         notes=notes,
     )
 

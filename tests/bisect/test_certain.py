@@ -1,7 +1,18 @@
 """Halving under certainty, against the truth of every small problem."""
 
-from bisect.engine.certain import next_certain_step
-from bisect.model import Conclusion, Contradiction, Found, Narrowed, NoRegression, Observation, Probe, Problem
+from bisect.engine.certain import next_certain_step, useless_when_certain
+from bisect.model import (
+    Conclusion,
+    Contradiction,
+    Exhausted,
+    Found,
+    Narrowed,
+    NoRegression,
+    Observation,
+    Probe,
+    Problem,
+)
+from collections import Counter
 from itertools import product
 from math import ceil, log2
 
@@ -10,18 +21,26 @@ import pytest
 NAMES = "abcdefgh"
 
 
-def play(pattern, *, good=None, bad=None, equal=()):
-    """Search a pattern like `NN?YY` (N good, Y bad, ? cannot be tested); the verdict and what was run."""
+TOLD = {"N": Conclusion.GOOD, "Y": Conclusion.BAD, "?": Conclusion.SKIP}
+
+
+def play(pattern, *, good=None, bad=None, equal=(), lie=None, max_runs=3000):
+    """Search a pattern like `NN?YY` (N good, Y bad, ? cannot be tested); the verdict and what was run.
+
+    `lie`: the number of the run that says the opposite.
+    """
     names = tuple(NAMES[: len(pattern)])
-    problem = Problem(candidates=names, good=good or names[0], bad=bad or names[-1], equal=equal)
-    told = {"N": Conclusion.GOOD, "Y": Conclusion.BAD, "?": Conclusion.SKIP}
+    problem = Problem(candidates=names, good=good or names[0], bad=bad or names[-1], equal=equal, max_runs=max_runs)
     seen = []
     while True:
         step = next_certain_step(problem, seen)
         if not isinstance(step, Probe):
             return step, [item.candidate for item in seen]
-        seen.append(Observation(candidate=step.candidate, conclusion=told[pattern[names.index(step.candidate)]]))
-        assert len(seen) <= 3 + len(pattern), "the search does not end"
+        answer = pattern[names.index(step.candidate)]
+        if len(seen) == lie:
+            answer = {"N": "Y", "Y": "N", "?": "?"}[answer]
+        seen.append(Observation(candidate=step.candidate, conclusion=TOLD[answer]))
+        assert len(seen) <= 5 + len(pattern), "the search does not end"
 
 
 def patterns():
@@ -46,7 +65,54 @@ def test_every_small_problem_with_every_set_of_holes():
             assert isinstance(step, Narrowed), pattern
             assert culprit in step.suspects, pattern
             assert "?" in pattern
-        assert len(ran) == len(set(ran)), pattern
+        assert all(Counter(ran)[name] <= 2 for name in ran), pattern
+        assert len(ran) - len(set(ran)) == 2, pattern
+
+
+def test_one_wrong_answer_of_the_probe_blames_nobody():
+    """Halving closes in on the wrong answer from its other side, and named it as the culprit, without any doubt."""
+    for first_bad in range(1, 8):
+        pattern = "N" * first_bad + "Y" * (8 - first_bad)
+        _, ran = play(pattern)
+        for lie in range(len(ran)):
+            step, _ = play(pattern, lie=lie)
+
+            assert isinstance(step, Contradiction), (pattern, lie)
+            assert "failed and passed" in step.reason
+
+
+def test_the_runs_that_confirm_an_answer_are_not_cancelled():
+    """With several workers they would be taken for pointless, ended, and asked for again for ever."""
+    problem = Problem(candidates=tuple("abcd"), good="a", bad="d")
+    seen = [Observation(candidate=name, conclusion=TOLD[letter]) for name, letter in zip("abcd", "NNYY", strict=True)]
+    step = next_certain_step(problem, seen, workers=2)
+    alike = [Observation(candidate=name, conclusion=Conclusion.GOOD) for name in "ad"]
+
+    assert (step.candidate, step.also) == ("b", ("c",))
+    assert useless_when_certain(problem, seen, ("b", "c")) == ()
+    assert useless_when_certain(problem, seen, ("b", "c", "a")) == ("a",)
+    assert useless_when_certain(problem, alike, ("d", "a")) == ()
+
+
+def test_a_neighbour_that_can_no_longer_be_run_is_not_waited_for():
+    """Its second run would be asked for without an end."""
+    problem = Problem(candidates=tuple("ab"), good="a", bad="b")
+    seen = [Observation(candidate=name, conclusion=TOLD[letter]) for name, letter in zip("aab", "NNY", strict=True)]
+    silent = [Observation(candidate="b", conclusion=Conclusion.SKIP)]
+
+    assert isinstance(next_certain_step(problem, seen + 19 * silent), Probe)
+    assert isinstance(next_certain_step(problem, seen + 20 * silent), Found)
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 4])
+def test_no_more_runs_are_made_than_allowed(budget):
+    """`--max-runs` would bind every search but this one."""
+    step, ran = play("NNNNYYYY", max_runs=budget)
+
+    assert len(ran) == budget
+    assert isinstance(step, Exhausted)
+    assert "e" in step.suspects
+    assert f"{budget} runs were made, {budget} allowed" in step.reason
 
 
 @pytest.mark.parametrize(
@@ -61,10 +127,11 @@ def test_published_cases(pattern, suspects):
 
 @pytest.mark.parametrize("size", range(2, 9))
 def test_the_number_of_runs_is_the_least_possible(size):
-    """Each run is a 5 GB build: more than endpoints plus halving is waste."""
+    """Each candidate is a 5 GB build: more than endpoints plus halving is waste."""
     for first_bad in range(1, size):
         _, ran = play("N" * first_bad + "Y" * (size - first_bad))
-        assert len(ran) <= 2 + ceil(log2(size - 1))
+        assert len(set(ran)) <= 2 + ceil(log2(size - 1))
+        assert len(ran) == len(set(ran)) + 2
 
 
 def test_a_fix_is_found_when_good_is_newer():

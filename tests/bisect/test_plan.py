@@ -69,9 +69,9 @@ def test_one_build_is_not_told_as_several():
     assert make_plan(problem(cached=frozenset(NAMES[:7])), certain=True, **sizes).lines()[0].endswith(", about 1 build")
 
 
-def test_a_certain_probe_needs_its_endpoints_and_a_halving():
+def test_a_certain_probe_needs_its_endpoints_a_halving_and_a_confirmation():
     """The hazard probes settle a build in one run; the plan must not scare with repeats."""
-    assert plan(certain=True).runs == ((1.0, 8),)
+    assert plan(certain=True).runs == ((1.0, 10),)
 
 
 def test_builds_disk_and_time_are_shown_and_disk_is_capped():

@@ -94,7 +94,7 @@ STEPS = {
         direction="regression",
         confidence=0.97,
         posterior=POSTERIOR,
-        reason="1 candidates between the neighbours could not be tested",
+        reason="1 candidate between the neighbours could not be tested",
     ),
     "no-regression": NoRegression(confidence=0.96, allowed_rate=0.3, posterior=POSTERIOR, reason="not reproduced"),
     "contradiction": Contradiction(
@@ -226,10 +226,10 @@ def _files(directory, answers):
     journal = Journal.create(directory / "journal.jsonl", HEADER)
     journal.append("plan", **plan)
     journal.append("asked", confidence=0.95, max_runs=300)
-    for number, (name, answer) in enumerate(answers.items()):
-        if answer:
-            fields = {"drift": None, "stalled": 0.0, **observed(name, answer, "ok", f"run-{number:04d}")}
-            journal.append(fields.pop("event"), **fields)
+    runs = [(name, answer) for name, each in answers.items() for answer in each.split()]
+    for number, (name, answer) in enumerate(runs):
+        fields = {"drift": None, "stalled": 0.0, **observed(name, answer, "ok", f"run-{number:04d}")}
+        journal.append(fields.pop("event"), **fields)
     journal.close()
     write_reports(report_of(directory), directory)
     return {path.suffix: path.read_text() for path in directory.glob("report.*")}
@@ -239,19 +239,19 @@ def _files(directory, answers):
     ("answers", "told"),
     [
         pytest.param(
-            {"2.13": "good", "2.14": "good", "2.15": "bad", "2.16": "bad"},
-            f"regression: last good 2.14, first bad 2.15 (fx_flag_trace; 4 runs, {CERTAIN})",
+            {"2.13": "good", "2.14": "good good", "2.15": "bad bad", "2.16": "bad"},
+            f"regression: last good 2.14, first bad 2.15 (fx_flag_trace; 6 runs, {CERTAIN})",
             id="found",
         ),
         pytest.param(
-            {"2.13": "good", "2.14": "skip", "2.15": "bad", "2.16": "bad"},
-            f"narrowed: last good 2.13, first bad 2.15; the change is in one of 2.14, 2.15 (fx_flag_trace; 3 runs, "
-            f"{CERTAIN}): 1 candidates between the neighbours could not be tested",
+            {"2.13": "good good", "2.14": "skip", "2.15": "bad bad", "2.16": "bad"},
+            f"narrowed: last good 2.13, first bad 2.15; the change is in one of 2.14, 2.15 (fx_flag_trace; 5 runs, "
+            f"{CERTAIN}): 1 candidate between the neighbours could not be tested",
             id="narrowed",
         ),
         pytest.param(
-            {"2.13": "good", "2.14": "", "2.15": "", "2.16": "good"},
-            f"no regression in the range (fx_flag_trace; 2 runs, {CERTAIN}): "
+            {"2.13": "good good", "2.14": "", "2.15": "", "2.16": "good good"},
+            f"no regression in the range (fx_flag_trace; 4 runs, {CERTAIN}): "
             "the bad endpoint 2.16 does not show the failure",
             id="no regression",
         ),
@@ -269,11 +269,11 @@ def test_a_probe_taken_at_its_word_makes_nobody_100_percent_sure(tmp_path, answe
 
 def test_the_page_of_a_certain_search_says_what_is_ruled_out_instead_of_a_probability(tmp_path):
     """The one candidate that is left would stand there with a probability of 100 %."""
-    page = _files(tmp_path, {"2.13": "good", "2.14": "good", "2.15": "bad", "2.16": "bad"})[".html"]
+    page = _files(tmp_path, {"2.13": "good", "2.14": "good good", "2.15": "bad bad", "2.16": "bad"})[".html"]
 
     assert page.count(">ruled out</td>") == 3
     assert page.count(">possible</td>") == 1
-    assert "2.15: possible, 1/1 runs failed (first bad)" in page
+    assert "2.15: possible, 2/2 runs failed (first bad)" in page
     assert "as long as the probe always answers the same: then each run settles its build." in page
 
 
