@@ -26,7 +26,7 @@ from .conclusion import RACES, conclude
 from .endings import compile_switch, disabled_check, exit_finding
 from .imports import import_advice
 from .result_findings import hazard_findings, train_findings
-from .settle import Circumstances, settle
+from .settle import MISSING_FOR_ANY, Circumstances, settle
 from .shown import last_sign_of_life, last_words, shown
 from .silence import silence_findings
 from .teardown import after_failures, without_teardown
@@ -184,6 +184,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
         time_limit=any(finding.detail == "time_limit" for finding in findings),
         little_shm=any(finding.detail == "shared_memory" for finding in findings),
         completed_on_cpu=completed and all(thread.device == "cpu" for thread in drafters),
+        compiles_nothing=any(finding.detail in MISSING_FOR_ANY for finding in findings),
         in_compiler=any(finding.outcome.name is OutcomeName.COMPILE_ERROR for finding in findings),
     )
 

@@ -41,6 +41,10 @@ _LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
 """What each outcome brings about when both are seen: the first is then the root, whatever stands first in the log."""
 
 
+_SEEN_BY_OTHERS = frozenset({OutcomeName.SEGFAULT, OutcomeName.OUT_OF_MEMORY})
+"""Deaths of one rank that the others then see as a lost connection or a collective that never ends."""
+
+
 def root_first(findings: Sequence[Finding]) -> list[Finding]:
     """Failures by role and position, then notices, then remarks; with the root cause brought to the front.
 
@@ -60,5 +64,7 @@ def root_first(findings: Sequence[Finding]) -> list[Finding]:
 def _brings_about(root: Finding, first: Finding) -> bool:
     if first.outcome.name is OutcomeName.UNKNOWN and root.role is Role.NOTICE:
         return True
+    if first.role is Role.SYMPTOM and root.role is Role.ENDING and root.position < first.position:
+        return root.outcome.name in _SEEN_BY_OTHERS
     able = root.role <= first.role or root.role >= Role.NOTICE
     return able and first.outcome.name in _LEADS_TO.get(root.outcome.name, frozenset())

@@ -28,6 +28,8 @@ _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 """Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
 OPEN_QUESTIONS = frozenset({"worker_died", "worker_silent", "told_or_happened"})
 """Kinds of `unknown` that forbid a clean verdict and explain nothing: they count only where nothing else is found."""
+MISSING_FOR_ANY = frozenset({"no_c_compiler", "unsupported"})
+"""Kinds of compiler error that no thread count changes."""
 _NEEDS_A_GPU = frozenset({OutcomeName.NO_GPU, OutcomeName.DRIVER_TOO_OLD})
 
 _OUT_OF_TIME = "It was still making steps when its time was over: give it more time, or fewer steps."
@@ -58,6 +60,7 @@ class Circumstances:
         went_on_until: line of the last step of training, or the end of a log that says the work was done.
         thread_evidence: whether threads other than the main one spoke.
         compiled: whether at least one compilation was counted.
+        compiles_nothing: whether what a compilation needs is missing, so that it fails in any thread.
         in_compiler: whether the compiler of torch raised, so that a C compiler's error is its own.
         was_moving: whether steps were still being made shortly before the run was ended from outside; None if unknown.
         little_shm: whether something says that shared memory was short: a bus error is only how that ended.
@@ -72,6 +75,7 @@ class Circumstances:
     went_on_until: int
     thread_evidence: bool
     compiled: bool
+    compiles_nothing: bool
     in_compiler: bool
     completed_on_cpu: bool
     completed: bool
@@ -226,7 +230,8 @@ def _thread_compile(finding: Finding, circumstances: Circumstances) -> Finding:
         kind = _kind_by_place(finding.frames[-1]) if _in_compiler(finding) else "unnamed"
         return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)
     suspicious = circumstances.control == "clean" or (finding.thread and finding.outcome.name is OutcomeName.UNKNOWN)
-    if several and in_compiler and suspicious and not circumstances.single and finding.detail != "jit_trace":
+    alone_too = circumstances.single or circumstances.compiles_nothing or finding.detail == "jit_trace"
+    if several and in_compiler and suspicious and not alone_too:
         kind = _kind_by_place(finding.frames[-1] if finding.frames else "")
         return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)
     if finding.outcome.name is OutcomeName.UNKNOWN and in_compiler:

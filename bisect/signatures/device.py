@@ -62,15 +62,24 @@ MEMORY = (
 DRIVER = (
     rule(
         "driver_too_old",
+        r"forward compatibility was attempted on non supported HW|CUDA_ERROR_COMPAT_NOT_SUPPORTED",
+        "forward compatibility|compat_not_supported",
+        source="gpustack/gpustack#1254",
+        example="RuntimeError: Error 804: forward compatibility was attempted on non supported HW",
+        detail="compat_libraries",
+        advice="Forward-compatibility libraries (cuda-compat) stand before the driver's own, and this GPU does not allow "
+        "them: take their directory (/usr/local/cuda/compat) out of LD_LIBRARY_PATH, or a build for the driver's CUDA.",
+    ),
+    rule(
+        "driver_too_old",
         r"NVIDIA driver .{0,60}too old|driver too old|CUDA driver version is insufficient|cudaErrorInsufficientDriver"
-        r"|unsatisfied condition: (?:cuda|driver)\s*[>=]|forward compatibility was attempted on non supported HW"
+        r"|unsatisfied condition: (?:cuda|driver)\s*[>=]"
         r"|(?:PTX|ptx) was compiled with an unsupported toolchain|cudaErrorUnsupportedPtxVersion"
-        r"|CUDA_ERROR_COMPAT_NOT_SUPPORTED|CUDA_ERROR_(?:SYSTEM_DRIVER_MISMATCH|UNSUPPORTED_PTX_VERSION)"
+        r"|CUDA_ERROR_(?:SYSTEM_DRIVER_MISMATCH|UNSUPPORTED_PTX_VERSION)"
         r"|unsupported display driver / cuda driver combination"
         r"|(?:requires?|needs?) (?:an? )?(?:NVIDIA |CUDA |GPU )?driver (?:version )?(?:>=? ?)?\d+"
         r"|driver .{0,40}(?:older than|below) (?:the )?(?:minimum|required)|please update your (?:GPU|NVIDIA) driver",
-        "driver|forward compatibility|unsupported toolchain|unsupportedptx|compat_not_supported|condition: cuda"
-        "|unsupported_ptx",
+        "driver|unsupported toolchain|unsupportedptx|condition: cuda|unsupported_ptx",
         source="pytorch/pytorch#162531, NVIDIA/nvidia-container-toolkit#152, gpustack/gpustack#1254",
         example="UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12080).",
         detail="driver",
@@ -133,6 +142,16 @@ DRIVER = (
 HARDWARE = (
     rule(
         "hardware_fault",
+        r"cudaErrorSystemNotReady|system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY",
+        "systemnotready|system not yet|system_not_ready",
+        source="CUDA runtime API errors (802)",
+        example="RuntimeError: Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized",
+        detail="fabric_manager",
+        advice="The fabric manager of this node does not run (systemctl status nvidia-fabricmanager): have it started, or run "
+        "again on another node.",
+    ),
+    rule(
+        "hardware_fault",
         r"\bXid(?: \(PCI:[^)]*\))?:? ?(?!(?:13|31|32|43|45|66|68|69|109)\b)\d+\b",
         "xid",
         source="NVIDIA Xid errors manual: 13, 31, 43, 45 and their kin come from the application",
@@ -145,10 +164,10 @@ HARDWARE = (
         r"|\buncorrectable ECC\b|\b(?:double[- ]bit|DBE) ECC\b|\bGPU is lost\b|GPU_IS_LOST|reset required|GPU requires (?:a )?reset"
         r"|NVLINK_UNCORRECTABLE|NVLink .{0,40}(?:fatal|fault)|hardware stack error|cudaErrorHardwareStackError"
         r"|row[- ]remap\w* (?:failure|failed|pending)|Machine check events? logged|mce: \[Hardware Error\]"
-        r"|\[Hardware Error\]|cudaErrorSystemNotReady|system not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY"
+        r"|\[Hardware Error\]"
         r"|DUE TO NODE FAILURE|\bNODE_FAIL\b|Node failure on|RmInitAdapter failed|Unable to determine the device handle|Uncorrected \(Fatal\)|GPU .{0,30}(?:unhealthy|has died)",
-        "fallen off|ecc|dbe|is lost|is_lost|reset|nvlink|hardware|row-remap|row remap|machine check|systemnotready"
-        "|system not yet|system_not_ready|node failure|node_fail|unhealthy|has died|rminitadapter|device handle|uncorrected",
+        "fallen off|ecc|dbe|is lost|is_lost|reset|nvlink|hardware|row-remap|row remap|machine check"
+        "|node failure|node_fail|unhealthy|has died|rminitadapter|device handle|uncorrected",
         source="NVIDIA Xid errors manual, CUDA runtime API errors, Slurm",
         example="RuntimeError: CUDA error: uncorrectable ECC error encountered",
         unless=r"connection reset|reset by peer|ECC (?:mode|enabled|errors?\W+0)|0 uncorrectable|uncorrectable\W+0\b|\bno uncorrectable",
@@ -213,6 +232,7 @@ CUDA = (
         r"nccl(?:UnhandledCudaError|SystemError|InternalError|InvalidUsage|InvalidArgument|RemoteError)"
         r"|NCCL (?:WARN )?(?:Cuda )?(?:error|failure)\b|NCCL error in",
         "nccl",
+        unless=r"/dev/shm",
         source="torch/csrc/distributed/c10d/NCCLUtils.hpp",
         example="torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:94, ncclRemoteError",
         role=Role.SYMPTOM,

@@ -76,7 +76,7 @@ ENDINGS = (
     ),
     rule(
         "abort",
-        r"Fatal Python error|\bAborted\b(?: \(core dumped\))?$|\bSIGABRT\b|terminate called (?:after|without|recursively)"
+        r"Fatal Python error(?!: Bus error)|\bAborted\b(?: \(core dumped\))?$|\bSIGABRT\b|terminate called (?:after|without|recursively)"
         r"|double free or corruption|free\(\): invalid|corrupted (?:size|double-linked|unsorted)|malloc\(\): |munmap_chunk\(\)"
         r"|pure virtual method called|exit ?code\s*:?\s*-6\b|\bsignal:? 6\b|stack smashing detected|: Assertion [`'].*failed\.$"
         r"|floating point exception|\bSIGFPE\b|Aborted \(core",
@@ -90,7 +90,7 @@ ENDINGS = (
     rule(
         "harness_error",
         r"insufficient shared memory|out of shared memory|raise your shared memory|Unexpected bus error encountered in worker|unable to (?:open|allocate|write to) (?:shared memory|file </torch_)"
-        r"|shm_open|/dev/shm.{0,60}(?:No space|full|too small|exceeded)|unable to mmap \d+ bytes",
+        r"|shm_open|creating shared memory segment|No space left on device: ['\"]/dev/shm|/dev/shm.{0,60}(?:No space|full|too small|exceeded)|unable to mmap \d+ bytes",
         "shared memory|bus error encountered|shm_open|/dev/shm|unable to mmap|unable to open",
         source="pytorch/pytorch#5040, open-mmlab/mmdetection#1997",
         example="ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm).",

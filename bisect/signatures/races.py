@@ -237,21 +237,39 @@ COMPILER = (
     ),
     rule(
         "compile_error",
-        r"triton\.compiler\.errors\.\w+|PassManager::run failed|LLVM ERROR|Failed to find C compiler"
-        r"|PTXASError|ptxas (?:error|fatal)|`ptxas` failed|Internal Triton PTX codegen error|Please specify via CC environment",
-        "triton.compiler.errors|passmanager|llvm error|c compiler|ptxas|ptx codegen|specify via cc",
-        source="triton/compiler/errors.py, triton/runtime/build.py",
+        r"Failed to find C compiler|Please specify via CC environment",
+        "c compiler|specify via cc",
+        source="triton/runtime/build.py",
         example="RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+        role=Role.WRAPPER,
+        detail="no_c_compiler",
+        advice="Install a C compiler (gcc) on the node or in the image, or name one in CC: without it nothing is compiled.",
+    ),
+    rule(
+        "compile_error",
+        r"triton\.compiler\.errors\.\w+|PassManager::run failed|LLVM ERROR"
+        r"|PTXASError|ptxas (?:error|fatal)|`ptxas` failed|Internal Triton PTX codegen error",
+        "triton.compiler.errors|passmanager|llvm error|ptxas|ptx codegen",
+        source="triton/compiler/errors.py",
+        example="RuntimeError: Internal Triton PTX codegen error",
         role=Role.WRAPPER,
         unless=r"is not defined for option|too much shared|Ignoring this choice",
     ),
     rule(
         "compile_error",
+        r"(?:torch\.compile|Dynamo)\b.{0,20} (?:is |are )?not (?:yet )?supported (?:on|for|with) (?:Python|Windows)|Python 3\.\d+\+ not yet supported",
+        "supported",
+        source="torch/__init__.py",
+        example="RuntimeError: torch.compile is not supported on Python 3.15+",
+        detail="unsupported",
+        advice="torch.compile does not know this Python or platform: build the environment with an older Python.",
+    ),
+    rule(
+        "compile_error",
         r"aot_export is not currently supported|Mixing fake modes|fake mode .{0,80}doesn't match mode"
-        r"|(?:torch\.compile|Dynamo)\b.{0,20} (?:is |are )?not (?:yet )?supported (?:on|for|with) (?:Python|Windows)|Python 3\.\d+\+ not yet supported"
         r"|NYI: (?:unimplemented|querying)|FlexAttention.{0,60}(?:NYI|not (?:yet )?(?:supported|implemented))"
         r"|Unsupported for now if query, key, value are the same buffer|NYI: (?:embedding|head)",
-        "aot_export|fake mode|nyi|flexattention|same buffer|supported",
+        "aot_export|fake mode|nyi|flexattention|same buffer",
         source="torch/_inductor/kernel/flex",
         example="ValueError: NYI: embedding dimension of the query, key, and value must be a power of 2",
     ),

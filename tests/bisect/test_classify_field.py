@@ -46,6 +46,58 @@ case(
 )
 case("ok", f"NCCL heartbeat monitor timed out after TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC=480 is the default\n{ST}", **CLEAN)
 
+# a compiler that is missing fails in any thread: no race, however many ran
+for message in (
+    "Failed to find C compiler. Please specify via CC environment variable.",
+    "torch.compile is not supported on Python 3.15+",
+):
+    case(
+        "compile_error",
+        f"Exception in thread drafter-1:\nTraceback (most recent call last):\n"
+        f'  File "/env/torch/_inductor/x.py", line 1, in f\n    g()\nRuntimeError: {message}\n',
+        "skip",
+        returncode=1,
+        threads=3,
+        control="clean",
+    )
+
+# one rank died first, and the others saw it
+REMOTE = (
+    "[rank2]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3690, remote process exited or there was "
+    "a network error\n[rank2]: ncclRemoteError: A call failed possibly due to a network error or a remote process exiting.\n"
+)
+case("segfault", f"{ST}Fatal Python error: Segmentation fault\n{REMOTE}", secondary=["cuda_error"], returncode=1)
+case("cuda_error", f"{ST}{REMOTE}Fatal Python error: Segmentation fault\n", secondary=["segfault"], returncode=1)
+case("segfault", f"{ST}Fatal Python error: Bus error\n\nBus error (core dumped)\n", returncode=135, threads=3)
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome", "advice"),
+    [
+        (
+            "RuntimeError: Error 804: forward compatibility was attempted on non supported HW",
+            "driver_too_old",
+            "cuda-compat",
+        ),
+        ("RuntimeError: Error 802: system not yet initialized", "hardware_fault", "fabric manager"),
+        ("OSError: [Errno 28] No space left on device: '/dev/shm/torch_812_1231'", "harness_error", "shared memory"),
+        (
+            (
+                "NCCL WARN Error while creating shared memory segment /dev/shm/nccl-8F2qXb, error: No space left on device\n"
+                "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:94, unhandled system error"
+            ),
+            "harness_error",
+            "shared memory",
+        ),
+    ],
+)
+def test_the_advice_is_for_the_very_cause(log, outcome, advice):
+    """An administrator would replace a driver, a node or a build for what one setting cures."""
+    found = classify(Evidence(log=f"{ST}{log}\n", returncode=1, threads=3))
+
+    assert str(found.outcome) == outcome
+    assert advice in found.advice
+
 
 @pytest.mark.parametrize("row", ROWS, ids=ROWS.ids)
 def test_a_log_of_the_field_is_what_it_shows(row):
