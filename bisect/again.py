@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 GONE = "  # the environment was removed: run the search's command again for it"
 _WRITTEN = ("--output", "--progress")
@@ -17,11 +17,16 @@ _WRITTEN = ("--output", "--progress")
 
 
 def resume_command(directory: Path, environ: Mapping[str, str] = os.environ) -> str:
-    """What goes on with a run directory, started the way this process was: by nox, by uv, or with its Python."""
-    words = shlex.join(["resume", str(directory)])
+    """What goes on with a run directory, by nox, by uv, or with a Python."""
+    return command_again(("resume", str(directory)), environ)
+
+
+def command_again(words: Sequence[str], environ: Mapping[str, str] = os.environ) -> str:
+    """A command of this program, started the way this process was."""
+    told = shlex.join(words)
     if "NOX_CURRENT_SESSION" in environ:
-        return f"nox -s bisect -- {words}"
-    return f"{'uv run ' if 'UV' in environ else ''}python -m bisect {words}"
+        return f"nox -s bisect -- {told}"
+    return f"{'uv run ' if 'UV' in environ else ''}python -m bisect {told}"
 
 
 def repeat_run(record: Mapping[str, Any], run: Path, *, cwd: str) -> str:

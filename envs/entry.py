@@ -1,9 +1,9 @@
-"""How both command lines start: a Python without the libraries is told in one line."""
+"""How both command lines start: a Python without the libraries, and Ctrl-C while they load, are told in one line."""
 
 import importlib
 import sys
 
-from .errors import CannotRunError
+from .errors import CannotRunError, InterruptedRunError
 
 OURS = ("bisect", "dflash", "envs")
 
@@ -22,4 +22,7 @@ def run(module: str) -> int:
         )
         sys.stderr.write(f"{told.told}\n")
         return told.exit_code
+    except KeyboardInterrupt:  # while the libraries load: nothing was begun
+        sys.stderr.write("interrupted\n")
+        return InterruptedRunError.exit_code
     return code
