@@ -36,7 +36,7 @@ _COUNTS = (
 """A loss beside a count of an unnamed unit, or of epochs."""
 _OPTION_BEFORE = re.compile(r"(?:^|[\s\[({,|\"'`=])--?[\w-]*\Z")
 _SETTING_BEFORE = re.compile(
-    r"\b(?:max(?:imum)?|total|every|per|each|save|default|accumulation|(?:resum|restor|continu|start)\w*(?: training)? (?:from|at)|from"
+    r"\b(?:max(?:imum)?|total|every|per|each|save|default|accumulation|(?:resum|restor|continu|start)\w*(?: training)? (?:from|at)|from|already at"
     r"|number of|num)[ _-]?\Z",
     re.IGNORECASE,
 )
@@ -45,9 +45,21 @@ _SUMMARY = re.compile(r"['\"]?train_runtime\b|\bTrainOutput\(")
 _LOSS = re.compile(r"loss|tok(?:en)?s?/s", re.IGNORECASE)
 _NO_TRAINING_BAR = re.compile(
     r"\b(?:(?:down|up)?load|fetch|tokeni[sz]|map|filter|extract|prepar|convert|install|resolv|build|captur|generat|pack|pars|read|cach|shard"
-    r"|quantiz|import|unpack|copy)\w*",
+    r"|quantiz|import|unpack|copy)\w*|\.(?:safetensors|bin|pth?|parquet|arrow|jsonl?|tar|gz|zip|whl)\b",
     re.IGNORECASE,
 )
+_PREPARED_BEFORE = re.compile(
+    r"\b(?:pre-?process|tokeni[sz]|filter|prepar|convert|download|upload|fetch|captur|index|cach|build|install|setup|job|pipeline)\w*[ :]\Z",
+    re.IGNORECASE,
+)
+_TOOLS_STEP = re.compile(  # TORCH_LOGS, docker build
+    r"[:/]? ?(?:torch(?:dynamo|inductor)\b|(?:calling|done) compil"
+    r"|\d+ : (?:FROM|RUN|CMD|COPY|ADD|ENV|ARG|LABEL|WORKDIR|EXPOSE|ENTRYPOINT|USER|VOLUME|SHELL|HEALTHCHECK)\b)"
+)
+_TOOLS_LINE = re.compile(rf"(?:\[[\d/_]+\] )?step \d+(?:/\d+)?{_TOOLS_STEP.pattern}", re.IGNORECASE)
+_GROUP_BEFORE = re.compile(r"(?:##\[\w+\]|::group::|^#\d+ \[)\W*\Z")
+_DRY_RUN = re.compile(r"\bdry[- ]run\b", re.IGNORECASE)
+"""Steps of a compiler, of an image's or a pipeline's making, of preparing data, and of what is only rehearsed."""
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)", re.IGNORECASE)
 
 _DONE = re.compile(
@@ -67,7 +79,9 @@ _WORKED = re.compile(
     r"|saved (?:the )?(?:final )?(?:checkpoint|model)\b(?! config)|\bfinal (?:train(?:ing)? )?loss\W{1,3}\d",
     re.IGNORECASE,
 )
-_NONE_MADE = re.compile(r"(?<![\d.])0 (?:\w+ )?(?:steps|iterations|epochs|batches)\b|dry[- ]run", re.IGNORECASE)
+_NONE_MADE = re.compile(
+    r"(?<![\d.])0 (?:\w+ )?(?:steps|iterations|epochs|batches)\b|\bmax_steps['\"]?\W{1,3}0\b|dry[- ]run", re.IGNORECASE
+)
 _BARE_END = re.compile(rf"\W*(?:all )?{_ENDED}\W*\Z", re.IGNORECASE)
 _INSTALLED = re.compile(r"^\W*(?:Successfully installed \S|Installed \d+ packages?\b|Audited \d+ packages?\b)")
 
@@ -99,12 +113,27 @@ def step_in(text: str) -> Step | None:
 def _is_none(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 60) : match.start()]
     if match["bar_done"]:
-        return bool(_NO_TRAINING_BAR.search(before)) or (match["bar_done"] == "0" and match["bar_total"] != "0")
+        return bool(_NO_TRAINING_BAR.search(text[max(0, match.start() - 120) : match.start()])) or (
+            match["bar_done"] == "0" and match["bar_total"] != "0"
+        )
     if not match["unit"]:
         return False
-    if _OPTION_BEFORE.search(before) or _SETTING_BEFORE.search(before):
+    if _OPTION_BEFORE.search(before) or _SETTING_BEFORE.search(before) or _is_anothers(text, match, before):
         return True
     return bool(match["plural"]) and not match["total"] and not _LOSS.search(text)
+
+
+def _is_anothers(text: str, match: re.Match[str], before: str) -> bool:
+    """Whether a numbered step is one of a compiler, of an image, of a pipeline or of a rehearsal."""
+    if _LOSS.search(text):
+        return False
+    after = text[match.start("done") + len(match["done"].rstrip()) :] if match["done"] else ""
+    return bool(
+        _TOOLS_STEP.match(after)
+        or _GROUP_BEFORE.search(before)
+        or _PREPARED_BEFORE.search(before)
+        or _DRY_RUN.search(text)
+    )
 
 
 def num_different(steps: Sequence[tuple[int, Step]]) -> int:
@@ -170,7 +199,8 @@ def says_worked(lines: Sequence[Line], *, steps: int) -> bool:
 
 
 def _is_last_word(text: str, pattern: re.Pattern[str]) -> bool:
-    return bool(pattern.search(text)) and not _UNFINISHED.search(text) and not TROUBLE.search(text)
+    said = bool(pattern.search(text)) and not _UNFINISHED.search(text) and not TROUBLE.search(text)
+    return said and not _TOOLS_LINE.match(text)
 
 
 def says_installed(lines: Sequence[Line]) -> bool:

@@ -222,6 +222,19 @@ COMPILER = (
         role=Role.NOTICE,
     ),
     rule(
+        "nothing_compiled",
+        r"\b(?:fall(?:ing|s)|fell|fallback) ?(?:back )?to (?:the )?(?:eager|uncompiled)\b(?! ?(?:flex_?)?attention)"
+        r"|\bcompil\w+\b.{0,80}\bfailed\b.{0,120}\b(?:running|continuing|using|going on)\b.{0,12}\b(?:eager|uncompiled)\b",
+        "eager|uncompiled",
+        source="pytorch/pytorch#94636, training scripts that catch what torch.compile raises",
+        example="WARNING torch.compile failed (RuntimeError: triton not found), falling back to eager",
+        role=Role.NOTICE,
+        detail="fell_back",
+        unless=r"suppress|by setting|\b(?:if|when|would|could|may|might|can)\b.{0,60}\b(?:fall|fell)|\b(?:not|never|no|without) (?:\w+ )?(?:fall|fell)"
+        r"|\b(?:for|in|during) (?:the )?(?:eval\w*|valid\w*|tokenizer|optimi[sz]er|loss|vae|vision|embedding\w*|lm[_ ]head|target|teacher)\b",
+        advice="What was to be compiled ran eager: mend what the compiler said before it, and run again.",
+    ),
+    rule(
         "compile_error",
         r"torch\._(?:dynamo|inductor|functorch)\.\w+(?:\.\w+)*\.?\w*(?:Error|Exception|Unsupported|Failed|Break)\b"
         r"|\b(?:BackendCompilerFailed|InductorError|LoweringException|InternalTorchDynamoError|TorchRuntimeError"
@@ -237,13 +250,14 @@ COMPILER = (
     ),
     rule(
         "compile_error",
-        r"Failed to find C compiler|Please specify via CC environment",
-        "c compiler|specify via cc",
+        r"Failed to find C compiler|Please specify via CC environment|Python\.h: No such file",
+        "c compiler|specify via cc|python.h",
         source="triton/runtime/build.py",
         example="RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
         role=Role.WRAPPER,
         detail="no_c_compiler",
-        advice="Install a C compiler (gcc) on the node or in the image, or name one in CC: without it nothing is compiled.",
+        advice="Install a C compiler (gcc) and the headers of Python on the node or in the image, or name one in CC: without them "
+        "nothing is compiled.",
     ),
     rule(
         "compile_error",

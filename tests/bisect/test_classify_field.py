@@ -70,6 +70,45 @@ case("segfault", f"{ST}Fatal Python error: Segmentation fault\n{REMOTE}", second
 case("cuda_error", f"{ST}{REMOTE}Fatal Python error: Segmentation fault\n", secondary=["segfault"], returncode=1)
 case("segfault", f"{ST}Fatal Python error: Bus error\n\nBus error (core dumped)\n", returncode=135, threads=3)
 
+# steps that are no steps of training, and a training that made none
+for made in (
+    (
+        "Step 1: torchdynamo start tracing forward /home/ml/model.py:88\nStep 2: calling compiler function inductor\n"
+        "Step 3: torchinductor compiling FORWARDS graph 0\nStep 2: done compiler function inductor\n"
+    ),
+    "Step 1/3 : FROM debian\nStep 2/3 : RUN pip install torch\nStep 3/3 : CMD python\nSuccessfully built 3f2a1b\n",
+    "##[group]Step 1: checkout\n##[group]Step 2: install\nJob completed\n",
+    "preprocessing batch 1/20\npreprocessing batch 20/20\ndone\n",
+    "model.safetensors: 10%|# | 1/10 [00:02<00:20,  2.1s/it]\nmodel.safetensors: 100%|##########| 10/10 [00:22<00:00,  2.2s/it]\n",
+    "Capturing batches (bs=1 avail_mem=3.1 GB, backend=flashinfer, mode=full): 100%|##########| 35/35 [00:08<00:00,  4.2it/s]\n",
+    "checkpoint is already at step 200/200, nothing to do\nexiting\n",
+    "max_steps=0: training finished\n",
+    "step 1/200 (dry run)\nstep 2/200 (dry run)\nall 200 steps done (dry run)\n",
+):
+    case("unknown", made, "skip", **CLEAN)
+    case("ok", made + ST, "good", **CLEAN)
+case("ok", "preprocessed batch 1/2 loss 9.1\npreprocessed batch 2/2 loss 9.0\n", "good", **CLEAN)
+
+# a compiler whose error a script caught, so that everything ran eager
+case(
+    "nothing_compiled",
+    f"WARNING torch.compile failed (RuntimeError: triton not found), falling back to eager\n{ST}",
+    "skip",
+    **CLEAN,
+)
+case("nothing_compiled", f"compilation failed: no triton; running eager\n{ST}", "skip", **CLEAN)
+for words in (
+    "You can suppress this exception and fall back to eager by setting:",
+    "if compilation fails it falls back to eager",
+    "compiled without falling back to eager",
+    "falling back to eager for the tokenizer",
+):
+    case("ok", f"{words}\n{ST}", "good", **CLEAN)
+
+# a silence that steps followed is no hang, and one that ended the log is
+case("ok", f"WARNING heartbeat: no progress for 120 s\n{ST}", "good", "hang", ["hang(deadline)"], **CLEAN)
+case("hang(deadline)", f"{ST}WARNING heartbeat: no progress for 120 s\n", "bad", "hang", returncode=1, threads=3)
+
 
 @pytest.mark.parametrize(
     ("log", "outcome", "advice"),
