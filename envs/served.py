@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from . import fetch
@@ -31,18 +33,24 @@ def replaced(locked: Lock, files: Iterable[File], *, since: float) -> str:
 
     Args:
         locked: what was downloaded.
-        files: what the index lists now; servers are asked only for files of the lock that have no hash there.
+        files: what the index lists now; servers are asked only for files of the lock that have no hash there. Of
+            several under one name one that is the same suffices.
         since: POSIX time at which the lock was made.
     """
     known = {wheel.filename: wheel for item in locked.distributions for wheel in item.wheels}
-    for file in files:
-        if file.filename in known:
-            look = fetch.Look() if file.sha256 else fetch.look(file.url)
-            small = 0 < look.size <= SMALL_BYTES and not look.modified
-            asked = replace(file, sha256=fetch.sha256(file.url)) if small else file
-            if why := difference(known[file.filename], asked, look, since=since):
-                return why
+    offered = sorted((file for file in files if file.filename in known), key=attrgetter("filename"))
+    for name, group in groupby(offered, key=attrgetter("filename")):
+        whys = [_compared(known[name], file, since=since) for file in group]
+        if all(whys):
+            return whys[0]
     return ""
+
+
+def _compared(wheel: Wheel, file: File, *, since: float) -> str:
+    look = fetch.Look() if file.sha256 else fetch.look(file.url)
+    small = 0 < look.size <= SMALL_BYTES and not look.modified
+    asked = replace(file, sha256=fetch.sha256(file.url)) if small else file
+    return difference(wheel, asked, look, since=since)
 
 
 def difference(wheel: Wheel, file: File, look: Look, *, since: float) -> str:

@@ -28,8 +28,9 @@ from ..packages.plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages.search import BAD, GOOD, SetSearch, decision, items_of, problem_of
 from ..packages.sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
 from ..packages.variables import common, dumped, left_out, taken
-from ..packages.wheels import told_apart
+from ..packages.wheels import listed_now, told_apart
 from ..probe import RunKind
+from ..replaced import refuse_replaced
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
 from ..surroundings import refuse_missing, refuse_no_room
@@ -203,6 +204,8 @@ def _search(
             f"{sides.good.name} or {sides.bad.name} is not what it was when the search in {journal.path.parent} began",
             hint="put it back, or start another search with another --out",
         )
+    made = [entry["candidate"] for entry in journal.contents.of("built") if not entry["outcome"]]
+    refuse_replaced(journal.path.parent, made, listed_now(sides.both))
     runner = _runner(journal, request, builder)
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),

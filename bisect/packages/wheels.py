@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from envs import index
+
 from .sides import lock_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
+    from envs.index import File
     from envs.interpreter import Interpreter
 
     from .sides import Side
@@ -35,6 +38,22 @@ def told_apart(good: Side, bad: Side, python: Interpreter) -> tuple[Side, Side]:
     }
     both = good.facts.packages.keys() & bad.facts.packages.keys()
     return _with_hashes(good, files[0], differing, both), _with_hashes(bad, files[1], differing, both)
+
+
+def listed_now(sides: Iterable[Side]) -> tuple[File, ...]:
+    """The wheels that the sides are made of, as the index told their hashes when they were read."""
+    wheels = {
+        (wheel.filename, wheel.sha256): wheel
+        for side in sides
+        for item in side.distributions.values()
+        for wheel in item.wheels
+        if wheel.sha256
+    }
+    return tuple(
+        replace(file, sha256=wheel.sha256)
+        for wheel in wheels.values()
+        for file in index.from_filenames((wheel.filename,), url="")
+    )
 
 
 def _files(side: Side, python: Interpreter) -> dict[str, frozenset[str]]:

@@ -220,3 +220,24 @@ def test_what_is_wrong_with_a_listed_torch_is_told(search, line, reason):
     assert done.returncode == 2
     assert f"good.txt: torch cannot be taken from this list: {reason}" in done.stderr
     assert "for instance torch==2.11.0" in done.stderr
+
+
+def test_a_wheel_that_was_replaced_under_its_name_is_not_mixed_with_the_old_one(tmp_path, index, search):
+    """The mixes that are built after it would hold other bytes than those before, under one name in the report."""
+    program = "import importlib.metadata as m, sys; sys.exit(m.version('p0') == '2.0')"
+    lists = ["p0==1.0", "p1==1.0"], ["p0==2.0", "p1==2.0"]
+    first = search(*lists, "--max-runs", "5", program=program)
+    again = search(*lists, "--max-runs", "6", program=program)
+
+    stubs.wheel(index.project("p1"), "p1", "2.0", files={"p1.py": "OTHER = 1\n"})
+    mixed = search(*lists, program=program)
+    resumed = subprocess.run(
+        [sys.executable, "-m", "bisect", "resume", str(tmp_path / "out")],
+        cwd=ROOT, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+
+    assert [first.returncode, again.returncode] == [4, 4], first.stderr + again.stderr
+    assert [mixed.returncode, resumed.returncode] == [2, 2], mixed.stderr + resumed.stderr
+    for told in (mixed.stderr, resumed.stderr):
+        assert "is not what it was when the search in" in told
+        assert "the index serves p1-2.0-py3-none-any.whl with another hash" in told

@@ -103,3 +103,11 @@ def test_a_file_on_disk_is_looked_at_too(tmp_path):
     assert fetch.look(_file(url=tmp_path.as_uri()).url) == Look(size=12, modified=NOON)
     assert "with 12 bytes, not 1000" in served.replaced(_lock(LOCKED), [_file(url=tmp_path.as_uri())], since=NOON)
     assert served.replaced(_lock(LOCKED), [], since=NOON) == ""
+
+
+def test_one_of_two_files_under_a_name_may_be_another():
+    """Two indexes publish one name with other bytes, and a search over both would say that it was replaced."""
+    other, same = _file(sha256="b" * 64), _file(sha256="a" * 64)
+
+    assert served.replaced(_lock(LOCKED), [other, same], since=NOON) == ""
+    assert "with another hash" in served.replaced(_lock(LOCKED), [other, other], since=NOON)
