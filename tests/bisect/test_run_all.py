@@ -112,14 +112,14 @@ def test_a_finished_command_says_again_what_it_said_and_nothing_for_another_one(
     take_up(directory, command="train", argv=["cu130"], identity="a")
     assert answered(directory, identity="a") is None
 
-    keep_answer(directory, text='{"verdict": "out_of_memory(gpu)"}', report="out of memory\nrepeat with: x")
+    kept = '{"kind": "train", "verdict": "hardware_fault"}'
+    keep_answer(directory, text=kept, report="hardware fault\nrepeat with: x")
 
     found = answered(directory, identity="a")
-    assert (found.json, found.report) == ('{"verdict": "out_of_memory(gpu)"}', "out of memory\nrepeat with: x")
-    assert str(found.outcome) == "out_of_memory(gpu)"
+    assert (found.json, found.report, found.code) == (kept, "hardware fault\nrepeat with: x", 6)
     with pytest.raises(UsageError, match="another command"):
         answered(directory, identity="b")
-    (directory / ANSWER).write_text('{"verdict": "sad"}')
+    (directory / ANSWER).write_text('{"kind": "train", "verdict": "sad"}')
     with pytest.raises(UsageError, match="is damaged"):
         answered(directory, identity="a")
 
