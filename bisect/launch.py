@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from envs import machine
 from envs.errors import CannotRunError, UsageError
@@ -135,6 +135,9 @@ class Launcher(Protocol):
     def host(self) -> Host:
         """What the machines are that runs happen on."""
 
+    def objection(self) -> str:
+        """For a plan: why a run could not start as things are, or ''; CannotRunError where none ever could."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalLauncher:
@@ -183,11 +186,21 @@ class LocalLauncher:
         """This machine."""
         return Host(machine=machine.ask(), cpus=os.cpu_count() or 1, node=platform.node())
 
+    def objection(self) -> str:
+        """There is none: this process runs here."""
+        return ""
+
 
 def ended(directories: Sequence[Path]) -> tuple[RunRecord, ...]:
     """The records of the runs when all of them have ended, else nothing."""
     records = [load_record(directory) for directory in directories]
     return tuple(record for record in records if record) if all(records) else ()
+
+
+def tell_objection(launcher: Launcher, stderr: IO[str]) -> None:
+    """What stands against a plan on the side of whoever runs it."""
+    if told := launcher.objection():
+        print(f"warning: {told}", file=stderr, flush=True)
 
 
 def launcher_on(

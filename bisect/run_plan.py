@@ -7,15 +7,14 @@ from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
 from envs import machine
-from envs.build import estimate, is_built
-from envs.errors import ToolError
-from envs.resolve import lock_for, pinned
+from envs.build import is_built, rehearse_build
 
 from .commands.search_options import RUN_S
 from .plan import BUILD_S, BYTES_S
 from .probe import RunKind
 
 if TYPE_CHECKING:
+    from envs.room import Estimate
     from envs.settings import Settings
     from envs.spec import Definition
 
@@ -31,6 +30,7 @@ class RunPlan:
     free_bytes: int
     runs: int
     seconds: float
+    image: str = ""
 
     def lines(self) -> list[str]:
         """The plan for a person."""
@@ -38,7 +38,8 @@ class RunPlan:
         if not self.built and self.disk_bytes is not None:
             download = f"{(self.download_bytes or 0) / 1e9:.1f} GB to download"
             size = f"to be built: at most {download}, about {self.disk_bytes / 1e9:.1f} GB of disk"
-        found = [f"plan: {self.environment} is {size}", f"      {self.runs} runs, about {self.seconds / 60:.0f} min"]
+        image = f"{size}; {self.image}" if self.image else size
+        found = [f"plan: {self.environment} is {image}", f"      {self.runs} runs, about {self.seconds / 60:.0f} min"]
         if (self.disk_bytes or 0) > self.free_bytes:
             found.append(
                 f"      warning: {self.free_bytes / 1e9:.1f} GB are free: give another --store, or prune first"
@@ -46,18 +47,32 @@ class RunPlan:
         return found
 
 
-def show_plan(definition: Definition, settings: Settings, *, num_runs: int, as_json: bool, stdout: IO[str]) -> int:
-    """Print the plan; exit code 0. Builds nothing."""
-    plan = make_plan(definition, settings, num_runs=num_runs)
+def show_plan(
+    definition: Definition,
+    settings: Settings,
+    *,
+    num_runs: int,
+    as_json: bool,
+    stdout: IO[str],
+    needs_compiler: bool = False,
+    builds_here: bool = True,
+) -> int:
+    """Print the plan; exit code 0. Builds nothing, and raises what the build would, as far as that can be known."""
+    plan = make_plan(definition, settings, num_runs=num_runs, needs_compiler=needs_compiler, builds_here=builds_here)
     text = json.dumps({"schema": 1, "kind": "plan", **asdict(plan)}, indent=1) if as_json else "\n".join(plan.lines())
     print(text, file=stdout)
     return 0
 
 
-def make_plan(definition: Definition, settings: Settings, *, num_runs: int) -> RunPlan:
-    """Ask the store and the lock."""
-    built = is_built(definition, settings)
-    download, disk = (0, 0) if built else _sizes(definition, settings)
+def make_plan(
+    definition: Definition, settings: Settings, *, num_runs: int, needs_compiler: bool = False, builds_here: bool = True
+) -> RunPlan:
+    """Ask the store, the lock and the index; of an environment that nodes build for themselves nothing is known."""
+    built = builds_here and is_built(definition, settings)
+    needs = None
+    if builds_here and not built and not definition.as_it_is:  # what an image holds is known only once it is there
+        needs = rehearse_build(definition, settings, require_compiler=needs_compiler)
+    download, disk = (0, 0) if built else _sizes(needs)
     building = 0.0 if built else BUILD_S + (download or 0) / BYTES_S
     return RunPlan(
         environment=definition.name,
@@ -67,14 +82,9 @@ def make_plan(definition: Definition, settings: Settings, *, num_runs: int) -> R
         free_bytes=machine.free_bytes(settings.store),
         runs=num_runs,
         seconds=building + num_runs * RUN_S[RunKind.TRAIN],
+        image=needs.image_told if needs else "",
     )
 
 
-def _sizes(definition: Definition, settings: Settings) -> tuple[int | None, int | None]:
-    if definition.as_it_is:  # what an image holds is known only once it is there
-        return None, None
-    try:
-        found = estimate(lock_for(pinned(definition, settings), settings), settings)
-    except ToolError:
-        return None, None
-    return found.download_bytes, found.disk_bytes
+def _sizes(needs: Estimate | None) -> tuple[int | None, int | None]:
+    return (None, None) if needs is None else (needs.download_bytes, needs.disk_bytes)

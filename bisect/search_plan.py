@@ -9,6 +9,7 @@ from envs import machine
 from envs.build import estimate, is_built
 from envs.errors import ToolError
 from envs.resolve import lock_for
+from envs.room import Estimate
 
 from .commands.search_options import RUN_S
 from .model import Problem
@@ -35,18 +36,19 @@ def new_plan(request: Request) -> dict[str, Any]:
         max_runs=request.asked.max_runs,
         cached=frozenset(cached),
     )
-    download, disk = _sizes(definitions[found.bad], request.settings)
+    size = _size(definitions[found.bad], request.settings)
     cost = make_plan(
         problem,
         certain=request.asked.certain,
         run_s=RUN_S[request.asked.question.kind],
-        download_bytes=download,
-        disk_bytes=disk,
+        download_bytes=size.download_bytes,
+        disk_bytes=size.disk_bytes,
         free_bytes=machine.free_bytes(request.settings.store),
         keep=request.asked.keep,
         throughput=request.asked.question.throughput,
     )
-    lines = cost.lines() + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
+    image = [f"      {size.image_told}"] if size.image else []
+    lines = cost.lines() + image + [f"      not a candidate: {item.build}, {item.reason}" for item in found.excluded]
     return {
         "candidates": candidates,
         "excluded": [asdict(item) for item in found.excluded],
@@ -59,15 +61,14 @@ def new_plan(request: Request) -> dict[str, Any]:
         "throughput": request.asked.question.throughput,
         "min_effect": request.asked.min_effect,
         "first_bytes": cost.first_bytes,
-        "cost": {**cost.as_json(), "excluded": [asdict(item) for item in found.excluded]},
+        "cost": {**cost.as_json(), "image": size.image, "excluded": [asdict(item) for item in found.excluded]},
         "lines": lines,
     }
 
 
-def _sizes(definition: Definition, settings: Settings) -> tuple[int, int]:
-    """Bytes to download and on disk of one environment; zeros when it cannot be resolved, which the loop will tell."""
+def _size(definition: Definition, settings: Settings) -> Estimate:
+    """Of one environment; zeros when it cannot be resolved, which the loop will tell."""
     try:
-        found = estimate(lock_for(definition, settings), settings)
+        return estimate(lock_for(definition, settings), settings)
     except ToolError:
-        return 0, 0
-    return found.download_bytes, found.disk_bytes
+        return Estimate(download_bytes=0, disk_bytes=0, cache_bytes=0)

@@ -20,7 +20,7 @@ from .files import make_run_directory, only_one
 from .identity import digests_of, refuse_edited
 from .interrupts import interruptible, stopped_search
 from .journal import FILE_NAME, Journal
-from .launch import Launcher, Progress, launcher_on
+from .launch import Launcher, Progress, launcher_on, tell_objection
 from .model import Conclusion
 from .pace import percent
 from .plan import left_of
@@ -83,6 +83,7 @@ def run_search(request: Request, args: argparse.Namespace, *, stdout: IO[str], s
     path = request.directory / FILE_NAME
     launcher = _launcher(request, print)  # where it cannot run is told before anything is listed or made
     if args.dry_run:
+        tell_objection(launcher, stderr)
         plan = new_plan(request)
         print(json.dumps(plan["cost"], indent=1) if args.json else "\n".join(plan["lines"]), file=stdout)
         return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import platform
 import shutil
+import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from .errors import CannotBuildError, CannotRunError
 from .index import Target
 from .lock import Lock, Pin, pins_digest
 from .origin import variant_index
-from .place import HOST, place_of
+from .place import HOST, image_to_fetch, place_of
 from .progress import UNPACKED
 from .pylock import from_toml, to_toml
 from .spec import Definition
@@ -124,9 +125,42 @@ def build(
 
 
 def estimate(lock: Lock, settings: Settings) -> Estimate:
-    """What building the lock on this machine will download and write."""
-    python = place_of(settings).find_python(lock.pythons, offline=settings.offline)
-    return room.estimate(lock.select(python.target()), settings)
+    """What building the lock on this machine will download and write; fetches no image.
+
+    Of an image that is not here yet the Python is not known either: then it is what the lock's best one needs.
+    """
+    image = image_to_fetch(settings)
+    if image:
+        glibc = machine.glibc() or "2.17"
+        target = Target(python=lock.pythons[0], architecture=platform.machine(), glibc=glibc)
+    else:
+        target = place_of(settings).find_python(lock.pythons, offline=settings.offline).target()
+    return replace(room.estimate(lock.select(target), settings), image=image)
+
+
+def rehearse_build(definition: Definition, settings: Settings, *, require_compiler: bool = False) -> Estimate:
+    """What building would take. Raises what `build` would, as far as that can be known without a download.
+
+    Of an environment in an image only what the machine lacks is known: which Python it has, the image says.
+    """
+    exact = resolve.pinned(history.base_of(definition), settings)
+    _preflight(exact, settings, require_compiler=require_compiler and settings.backend == "venv")
+    lock = resolve.lock_for(exact, settings)
+    needs = estimate(lock, settings)
+    if settings.backend == "venv":
+        python = HOST.find_python(lock.pythons, offline=settings.offline)
+        if require_compiler:
+            python.require_headers()
+        with tempfile.TemporaryDirectory(prefix="envs-plan-") as scratch:
+            venv.refuse_unlisted(
+                lock.select(python.target()),
+                settings,
+                torch_index=variant_index(exact, settings),
+                python=python,
+                subject=definition.name,
+                scratch=Path(scratch),
+            )
+    return needs
 
 
 def is_built(what: Definition | Lock, settings: Settings) -> bool:

@@ -155,14 +155,27 @@ def refuse_unavailable(
     CannotRunError (exit 6) when no engine answers; CannotBuildError (exit 5) when environments are built here, and the
     image is neither held by the engine nor something that it could fetch.
     """
+    _to_fetch(settings, image, environ, looks=builds_here)
+
+
+def image_to_fetch(settings: Settings, image: str = "", environ: Mapping[str, str] = os.environ) -> str:
+    """The image that `place_of` would fetch, '' for none. Raises what `refuse_unavailable` does, and fetches nothing.
+
+    How large it is, the engine does not say before it has it: what it tells of a registry's image is the manifest's
+    own size.
+    """
+    return _to_fetch(settings, image, environ, looks=True)
+
+
+def _to_fetch(settings: Settings, image: str, environ: Mapping[str, str], *, looks: bool) -> str:
     if not image and settings.backend == "venv":
-        return
+        return ""
     from . import container  # noqa: PLC0415
 
+    reference = image or settings.base_image
     engine = container.connect(environ)
     try:
-        if builds_here:
-            _is_elsewhere(engine, image or settings.base_image, own=not image)
+        return reference if looks and _is_elsewhere(engine, reference, own=not image) else ""
     finally:
         engine.close()
 

@@ -28,11 +28,18 @@ class Estimate:
         download_bytes: at most this much is downloaded; what uv has cached is not counted.
         disk_bytes: size of the environment.
         cache_bytes: what uv's cache grows by.
+        image: the base image that must be fetched first, which nobody knows the size of; '' for none.
     """
 
     download_bytes: int
     disk_bytes: int
     cache_bytes: int
+    image: str = ""
+
+    @property
+    def image_told(self) -> str:
+        """What a plan says of the image; '' for none."""
+        return f"the base image {self.image} is fetched first, its size is not known" if self.image else ""
 
 
 def refuse_if_full(pins: tuple[Pin, ...], settings: Settings, report: Callable[[str], None]) -> None:

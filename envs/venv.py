@@ -72,6 +72,37 @@ def install(
             )
 
 
+def refuse_unlisted(
+    pins: Sequence[Pin], settings: Settings, *, torch_index: str, python: Interpreter, subject: str, scratch: Path
+) -> None:
+    """Ask the indexes for the pins as `install` will, and download nothing.
+
+    Only whether a version is listed is seen: uv compares hashes with what it downloads.
+
+    Raises:
+        CannotBuildError: a pin is not there, or an index does not answer.
+    """
+    log, asks_anew = scratch / "uv.log", [] if settings.offline else ["--refresh"]
+    for source in Source:
+        group = [pin for pin in pins if pin.source is source]
+        arguments = [*("pip", "install", "--dry-run", "--python", str(python.path), "--target", str(scratch / "none"))]
+        arguments += _what(group, scratch / f"requirements-{source}.txt")
+        told = [
+            uv.run([*arguments, *asks_anew, *indexes], log=log, settings=settings)
+            for indexes in (_attempts(group, settings, torch_index if source is Source.TORCH else "") if group else [])
+        ]
+        if told and all(code != 0 for code, _ in told):
+            raise uvlog.explain(told[0][1], subject=f"cannot install {subject}")
+
+
+def _what(pins: Sequence[Pin], requirements: Path) -> list[str]:
+    """Arguments for exactly these wheels."""
+    requirements.write_text(
+        "".join(f"{pin.name}==={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins), encoding="utf-8"
+    )
+    return ["--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirements", str(requirements)]
+
+
 def _install_group(
     path: Path,
     pins: Sequence[Pin],
@@ -84,14 +115,8 @@ def _install_group(
     report: Callable[[str], None],
     place: Place,
 ) -> None:
-    requirements = log.with_name(f"requirements-{pins[0].source}.txt")
-    requirements.write_text(
-        "".join(f"{pin.name}==={pin.version} --hash=sha256:{pin.sha256}\n" for pin in pins), encoding="utf-8"
-    )
-    arguments = [
-        *("pip", "install", "--python", str(path / "bin" / "python"), "--no-deps", "--require-hashes"),
-        *("--only-binary", ":all:", "--requirements", str(requirements)),
-    ]
+    arguments = ["pip", "install", "--python", str(path / "bin" / "python")]
+    arguments += _what(pins, log.with_name(f"requirements-{pins[0].source}.txt"))
     started = time.monotonic()
     next_look = _LOOK_EVERY_S
     cache = uv.cache_directory()

@@ -19,7 +19,7 @@ from ..cures import NAMES
 from ..html import matrix_page
 from ..interrupts import interruptible
 from ..journal import FILE_NAME, read
-from ..launch import LocalLauncher, launcher_on
+from ..launch import LocalLauncher, launcher_on, tell_objection
 from ..matrix import State
 from ..matrix.as_json import report_json
 from ..matrix.as_text import terminal
@@ -62,6 +62,8 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     launcher = launcher_on(
         request.on, profile=request.slurm_profile, directory=request.directory, say=say, exclusive=True
     )
+    if args.dry_run:
+        tell_objection(launcher, stderr)
     with interruptible(partial(_stopped_early, request)):
         host = LocalLauncher().host() if args.dry_run else launcher.host()
         common = template(

@@ -18,7 +18,7 @@ from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, write_atomically
 from ..interrupts import interruptible, stopped_search
 from ..journal import FILE_NAME, Journal
-from ..launch import launcher_on
+from ..launch import Launcher, launcher_on, tell_objection
 from ..packages import as_json as packages_json
 from ..packages import report as reports
 from ..packages.differences import families, items, needs
@@ -86,6 +86,9 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     def say(line: str) -> None:
         print(line, file=stderr, flush=True)
 
+    launcher = _launcher(request, Path(args.out or os.curdir), say)  # where it cannot run is told first
+    if args.dry_run:
+        tell_objection(launcher, stderr)
     try:
         dumps = _dumped(args.good_env), _dumped(args.bad_env)
         sides = replace(level(*_sides(args, dumps, here, say)), left_out=left_out(*dumps))
@@ -247,6 +250,17 @@ def _builder(
     )
 
 
+def _launcher(request: Asked, directory: Path, say: Callable[[str], None]) -> Launcher:
+    return launcher_on(
+        request.on,
+        profile=request.slurm_profile,
+        directory=directory,
+        say=say,
+        exclusive=request.question.throughput,
+        together=request.question.throughput and request.together,
+    )
+
+
 def _runner(journal: Journal, request: Asked, builder: Builder) -> ProbeRunner:
     question = request.question
     race = question.kind is RunKind.TRAIN and question.threads != 1 and not question.throughput
@@ -254,14 +268,7 @@ def _runner(journal: Journal, request: Asked, builder: Builder) -> ProbeRunner:
     directory = journal.path.parent
     return ProbeRunner(
         builder=builder,
-        launcher=launcher_on(
-            request.on,
-            profile=request.slurm_profile,
-            directory=directory,
-            say=builder.say,
-            exclusive=question.throughput,
-            together=question.throughput and request.together,
-        ),
+        launcher=_launcher(request, directory, builder.say),
         request=request.request,
         question=question,
         directory=directory,

@@ -26,7 +26,7 @@ from ..exit_codes import train_code
 from ..files import only_one, write_atomically
 from ..interrupts import interruptible
 from ..judge import classify_train, control_verdict, train_result
-from ..launch import Recipe, Task, launcher_on
+from ..launch import Recipe, Task, launcher_on, tell_objection
 from ..probe import RunKind, RunRecord, RunRequest, load_record
 from ..progress import follow
 from ..redaction import without_credentials
@@ -66,7 +66,16 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     launcher = _launcher(request, stderr)
     if args.dry_run:
         runs = request.repeat + (request.control and request.threads != 1) + (request.cache != "cold")
-        return show_plan(request.definition, request.settings, num_runs=runs, as_json=args.json, stdout=stdout)
+        tell_objection(launcher, stderr)
+        return show_plan(
+            request.definition,
+            request.settings,
+            num_runs=runs,
+            as_json=args.json,
+            stdout=stdout,
+            needs_compiler=request.needs_compiler,
+            builds_here=launcher.node_store is None,
+        )
     going_on = take_up(request.directory, command="train", argv=without_out(args.argv), identity=identity)
     print(f"run directory: {request.directory}", file=stderr, flush=True)
     with interruptible(partial(_interrupted, request.directory)), only_one(request.directory):

@@ -185,6 +185,7 @@ def plan_text(cells: Sequence[Cell], plan: Plan, *, sizes: Sequence[Estimate], f
     builds = f"{plan.builds} environments to build" + (f" ({_cost(sizes)})" if plan.builds else "")
     runs = f"about {plan.runs} runs, {builds}, {plan.seconds / 60:.0f} minutes"
     lines = [f"{len(cells)} cells, {num_blocked} of them impossible here; {runs}", *_listed(cells)]
+    lines += dict.fromkeys(needs.image_told for needs in sizes if needs.image)
     if disk_bytes > free_bytes:
         free = f"{free_bytes / 1e9:.1f} GB are free"
         lines.append(f"warning: {free}: give another --store, fewer builds, or prune first")

@@ -56,6 +56,8 @@ def to_build_first(unbuilt: NotBuiltError, here: Settings, *, as_json: bool, std
     print(f"  {unbuilt.hint}", file=stdout)
     sizes_told = f"at most {download / 1e9:.1f} GB to download, about {disk / 1e9:.1f} GB of disk"
     print(f"  {sizes_told}, before what its history installs; {free / 1e9:.1f} GB are free", file=stdout)
+    if needs.image:
+        print(f"  {needs.image_told}", file=stdout)
     return 0
 
 

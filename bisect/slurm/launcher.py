@@ -35,6 +35,7 @@ from envs.errors import CannotBuildError, CannotRunError
 
 from ..files import write_atomically
 from ..launch import Host, JobLostError, Launcher, Ready, Recipe, Task, ended
+from . import trial
 from .job import REFUSED
 from .profile import Profile, job_parameters
 from .queue import Queue
@@ -128,6 +129,10 @@ class SlurmLauncher(Launcher):
         answer = asking.ask(folder / "host.pickle")
         return Host(machine=answer.machine, cpus=answer.cpus, node=f"slurm {self.profile.partition}".strip())
 
+    def objection(self) -> str:
+        """What Slurm says to a job of this profile, none being submitted."""
+        return trial.objection(self.profile, root=ROOT, exclusive=self.exclusive)
+
     def ask(self, answer: Path) -> Host:
         """What the node of a job says of itself, through the file `answer`."""
         (self.folder / "logs").mkdir(parents=True, exist_ok=True)
@@ -158,7 +163,7 @@ class SlurmLauncher(Launcher):
         except (submitit.core.utils.FailedJobError, FileNotFoundError) as error:
             raise CannotRunError(
                 f"Slurm does not take the job: {str(error).strip().splitlines()[-1]}",
-                hint="try the partition, account and time of the profile with sbatch by hand",
+                hint=trial.HINT,
             ) from error
         self._write_job(directory, job)
         return job

@@ -63,7 +63,7 @@ def _dry_run(arguments: argparse.Namespace, definition: spec.Definition, chosen:
         return print_json({"schema": SCHEMA, "name": definition.name, "built": built, **asdict(needs)})
     say(
         f"{definition.name}: {'built already; ' if built else ''}at most {gb(needs.download_bytes)} to download, "
-        f"about {gb(needs.disk_bytes)} on disk"
+        f"about {gb(needs.disk_bytes)} on disk{f'; {needs.image_told}' if needs.image else ''}"
     )
     return 0
 

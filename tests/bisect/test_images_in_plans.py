@@ -23,8 +23,8 @@ def engine(tmp_path):
         yield fake
 
 
-def plan(engine, tmp_path, *words):
-    argv = [sys.executable, "-m", "bisect", *words, "--dry-run", "--store", str(tmp_path / "store"), *NOWHERE]
+def plan(engine, tmp_path, *words, program="bisect", places=NOWHERE):
+    argv = [sys.executable, "-m", program, *words, "--dry-run", "--store", str(tmp_path / "store"), *places]
     environ = {**os.environ, "DOCKER_HOST": engine.address}
     return subprocess.run(argv, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=120, check=False)
 
@@ -67,4 +67,24 @@ def test_a_plan_does_not_fetch_an_image_that_a_registry_may_have(engine, tmp_pat
 
     assert done.returncode == 0, done.stderr
     assert "to be built" in done.stdout
+    assert engine.fetched == []
+
+
+def test_a_plan_does_not_fetch_a_base_image_and_says_that_its_size_is_not_known(engine, tmp_path):
+    """A dry run fetched gigabytes to say how many there are."""
+    axes = tmp_path / "axes.toml"
+    axes.write_text('builds = ["cu130"]\n')
+    commands = [
+        ("bisect", "train", "cu130"),
+        ("bisect", "workarounds", "cu130"),
+        ("bisect", "matrix", "--axes", str(axes), "--out", str(tmp_path / "m")),
+        ("envs", "build", "cu130"),
+    ]
+
+    done = [plan(engine, tmp_path, *words, *SEALED, DIGEST, program=name, places=()) for name, *words in commands]
+
+    for one in done:
+        assert one.returncode == 0, one.stderr
+        assert f"the base image {DIGEST} is fetched first, its size is not known" in one.stdout + one.stderr
+        assert "GB to download" in one.stdout + one.stderr
     assert engine.fetched == []

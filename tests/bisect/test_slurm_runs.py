@@ -130,6 +130,24 @@ def test_a_partition_that_does_not_exist_is_one_sentence(tmp_path, slurm_here):
         here.run((gated(tmp_path, "nowhere"),), Stop())
 
 
+def test_a_plan_says_what_slurm_says_to_such_a_job_and_submits_none(tmp_path, slurm_here):
+    """The plan would promise a week of runs that no partition takes."""
+    (tmp_path / "wrong.toml").write_text('partition = "gpuu"\n')
+    argv = [sys.executable, "-m", "bisect", "train", "cu130", "--dry-run", "--on", "slurm"]
+    argv += ["--store", str(tmp_path / "store"), "--slurm-profile", str(tmp_path / "wrong.toml")]
+
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    willing, _ = launcher(tmp_path)
+    too_large, _ = launcher(tmp_path, cpus=64)
+
+    assert (done.returncode, done.stdout) == (6, "")
+    assert done.stderr.startswith("error: Slurm does not take the job: invalid partition specified: gpuu")
+    assert willing.objection() == ""
+    assert too_large.objection().startswith("as things are, Slurm would not start the jobs: allocation failure: ")
+    assert not [job for job in willing.queue.jobs() or () if job.name == "trial"]
+    assert not (tmp_path / "slurm").exists()
+
+
 def test_an_avoided_node_gets_no_job(tmp_path, slurm_here):
     """A node that swallows jobs would swallow them all."""
     here, said = launcher(tmp_path)
