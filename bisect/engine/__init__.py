@@ -24,12 +24,12 @@ import numpy as np
 
 from ..lineup import told_of_idle
 from ..model import Exhausted, Probe
-from ..neighbours import answer, credible, likeliest_gap, names_of, side_counts
-from ..probability import percent
-from ..same_code import line_of, told, verdicts_differ
+from ..neighbours import answer, credible, likeliest_gap, names_of
+from ..same_code import line_of, verdicts_differ
 from .choose import choose
 from .information import gains
 from .moment import Moment
+from .notes import left_open, notes_of
 from .posterior import cautious_pair, infer
 from .premises import (
     ISLAND_CERTAIN,
@@ -133,7 +133,7 @@ def _claim(moment: Moment, workers: int) -> Step | None:
         idle = told_of_idle(len(due), workers, "nothing else is run before they have answered")
         return None if over else moment.probe(due[:workers], f"both neighbours are confirmed before a claim{idle}")
     return several_changes(moment, doubt=ISLAND_DOUBT) or answer(
-        line, gap, posterior=moment.posterior, notes=_notes(moment, gap), untested="could not be tested"
+        line, gap, posterior=moment.posterior, notes=notes_of(line, gap), untested="could not be tested"
     )
 
 
@@ -150,20 +150,6 @@ def _is_sure(moment: Moment, gap: Gap) -> bool:
     return float(side[gap.older : gap.newer].sum()) >= (1.0 - CAUTION * allowed) * float(side.sum())
 
 
-def _notes(moment: Moment, gap: Gap) -> tuple[str, ...]:
-    line, notes = moment.line, []
-    if gap.rising is not line.rising:
-        seen, other = ("fix", "good") if line.rising else ("regression", "bad")
-        notes.append(
-            f"the order is reversed: the older end is {'bad' if line.rising else 'good'} and the newer end {other}, "
-            f"against the claim; reported as a {seen}"
-        )
-    (failures, runs), _ = side_counts(line, gap)
-    if failures:
-        notes.append(f"the good side fails too, in {failures} of {runs} runs")
-    return (*notes, *told(line))
-
-
 def _out_of_runs(moment: Moment) -> Exhausted | None:
     if moment.runs < moment.problem.max_runs:
         return None
@@ -172,8 +158,7 @@ def _out_of_runs(moment: Moment) -> Exhausted | None:
         suspects=suspects,
         confidence=confidence,
         posterior=moment.posterior,
-        reason=f"{moment.runs} runs were made, {moment.problem.max_runs} allowed; "
-        f"no change at all has a probability of {percent(moment.belief.none)}",
+        reason=f"{moment.runs} runs were made, {moment.problem.max_runs} allowed; {left_open(moment)}",
     )
 
 

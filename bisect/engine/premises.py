@@ -91,7 +91,7 @@ def nothing_changes(moment: Moment, workers: int) -> Step | None:
     ends = {end: int(line.runs[end]) for end in (line.bad_end, line.good_end)}
     fewest = min(ends, key=ends.__getitem__)
     enough = _enough_for_nothing(moment, at_the_ends=sum(ends.values()))
-    if none >= enough and _is_rare(moment):
+    if none >= enough and is_rare(moment):
         none = min(none, infer(line, cautious_pair()).none_at_even_odds)
     if none < enough:
         return None
@@ -119,7 +119,7 @@ def sides_alike(moment: Moment) -> Contradiction | None:
     """A good side that fails nearly as often as the bad one, when much was spent on whether anything changes."""
     line, none = moment.line, moment.belief.none_at_even_odds
     gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=moment.belief.rise.mass, fall=moment.belief.fall.mass)
-    if gap is None or _is_rare(moment) or moment.runs < DOUBT_BUDGET or none <= 1.0 - moment.problem.confidence:
+    if gap is None or is_rare(moment) or moment.runs < DOUBT_BUDGET or none <= 1.0 - moment.problem.confidence:
         return None
     (good_fails, good_runs), (bad_fails, bad_runs) = side_counts(line, gap)
     if good_fails / good_runs < ALIKE * (bad_fails + 1) / (bad_runs + 2):
@@ -139,13 +139,14 @@ def not_yet_seen(moment: Moment, workers: int) -> Probe | None:
     return moment.probe([moment.line.bad_end] * workers, "the bad endpoint has not failed yet")
 
 
-def _is_rare(moment: Moment) -> bool:
+def is_rare(moment: Moment) -> bool:
+    """Whether the failure is seen, and in so few runs that those made so far tell no two sides to be alike."""
     return bool(0 < moment.line.failures.sum() < RARE * moment.line.runs.sum())
 
 
 def _enough_for_nothing(moment: Moment, *, at_the_ends: int) -> float:
     """The probability of no change that ends the search: lower when much was spent on the question."""
     certain = 1.0 - NOTHING_CERTAIN * (1.0 - moment.problem.confidence)
-    budget = max(DOUBT_BUDGET, moment.problem.max_runs) if _is_rare(moment) else DOUBT_BUDGET
+    budget = max(DOUBT_BUDGET, moment.problem.max_runs) if is_rare(moment) else DOUBT_BUDGET
     spent = at_the_ends >= ENDPOINT_SHARE * budget or moment.runs >= budget
     return min(NOTHING_LIKELY, certain) if spent else certain
