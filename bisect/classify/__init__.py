@@ -16,6 +16,7 @@ from ..logs.facts import read_facts
 from ..logs.findings import dense_findings, isolation_findings, log_findings
 from ..logs.resolver import RESOLVER_OUTCOMES, explanations
 from ..logs.text import read_lines
+from ..logs.trouble import trouble_findings
 from ..model import Conclusion, Outcome, OutcomeName
 from ..result import HazardsResult, TrainResult
 from ..signatures import Role
@@ -147,6 +148,7 @@ def _findings(evidence: Evidence, lines: Sequence[Line], facts: LogFacts) -> lis
         findings.extend(hazard_findings(result))
     findings.extend(build_findings(lines, facts, result, expected=evidence.expected_torch))
     findings.extend((*isolation_findings(lines), *dense_findings(findings)))
+    findings.extend(trouble_findings(lines, facts) if result is None else ())
     ending = exit_finding(_returncode(evidence, facts), timed_out=evidence.timed_out, cut=evidence.cut)
     extras = (compile_switch(variables.items()), disabled_check(variables.items()), ending)
     return [*_without_folded(findings, explained), *(extra for extra in extras if extra is not None)]

@@ -26,7 +26,7 @@ _SURVIVABLE = frozenset(
 
 _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 """Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
-OPEN_QUESTIONS = frozenset({"worker_died", "worker_silent", "told_or_happened"})
+OPEN_QUESTIONS = frozenset({"worker_died", "worker_silent", "told_or_happened", "ended_in_trouble"})
 """Kinds of `unknown` that forbid a clean verdict and explain nothing: they count only where nothing else is found."""
 MISSING_FOR_ANY = frozenset({"no_c_compiler", "unsupported"})
 """Kinds of compiler error that no thread count changes."""

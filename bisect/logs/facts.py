@@ -44,9 +44,14 @@ _RETURNCODE = re.compile(
 _LAUNCHER = re.compile(
     r"^srun: error: .{0,80}Exited with exit code (?P<srun>-?\d{1,3})\b|\bfailed \(exitcode: (?P<elastic>-?\d{1,3})\) local_rank"
     r"|^\s*exitcode\s*: (?P<summary>-?\d{1,3}) \(pid: \d+\)|\bexits with return code = (?P<deepspeed>-?\d{1,3})\b"
-    r"|^\s*Exit code:\s+(?P<mpirun>\d{1,3})\s*$"
+    r"|^\s*Exit [Cc]ode:\s+(?P<mpirun>\d{1,3})\s*$"
+    r"|^##\[error\]Process completed with exit code (?P<action>\d{1,3})\b|\bscript returned exit code (?P<jenkins>\d{1,3})\b"
+    r"|^Command exited with non-zero status (?P<time>\d{1,3})\b|\bExitCode=(?P<scontrol>\d{1,3}):\d"
+    r"|^\d+(?:_\d+)?(?:\.\w+)?\s.{0,80}\sFAILED\s+(?P<sacct>\d{1,3}):\d+\s*$"
 )
-"""How srun, torch's elastic launcher, DeepSpeed's and mpirun tell of a process that they started and that failed."""
+"""How srun, torch's elastic launcher, DeepSpeed's, mpirun, Slurm's accounting, time and runners of jobs tell of a
+process that they started and that failed."""
+_MAY_TELL_CODE = re.compile(r"[Cc]ode|status|FAILED")
 _TORCH = re.compile(
     r"torch\.__version__['\"]?\)?\s*[=:]*\s*['\"]?(?P<a>\d+\.\d+\.\d+[\w.+]*)|PyTorch version(?: \([\w?]{1,12}\))?: (?P<b>\d+\.\d+\.\d+[\w.+]*)"
     r"|^(?:[\s:|>-]*(?:\[[^\]\s]{1,30}\]|\b(?:INFO|DEBUG|NOTICE)\b|[\w.]{1,40}(?=\s*[:|-]))[\s:|-]{1,3}){0,4}[\s:|-]*"  # a logger's prefix
@@ -230,7 +235,7 @@ def _returncode(lines: Sequence[Line]) -> int | None:
 
 
 def _launcher_code(lines: Sequence[Line]) -> int:
-    matches = (match for line in lines if "code" in line.text for match in _LAUNCHER.finditer(line.text))
+    matches = (match for line in lines if _MAY_TELL_CODE.search(line.text) for match in _LAUNCHER.finditer(line.text))
     codes = (int(code) for match in matches for code in match.groups() if code)
     return next((code for code in codes if code), 0)
 

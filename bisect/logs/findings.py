@@ -66,6 +66,10 @@ TOLD_OR_HAPPENED = "told_or_happened"
 """The kind of an open question that a line leaves which names a failure."""
 _USER_SITE = re.compile(r"/\.local/lib/python3[\d.]*/site-packages/")
 _ENVIRONMENT = re.compile(r"/(?:site|dist)-packages/|/bin/\w+$")
+_COMMAND_RUN = re.compile(
+    r"[+$]+ (?:\S*/)?(?:python[\d.]*|torchrun|accelerate|deepspeed|srun|mpirun|uv|exec|env|docker|podman)\s"
+)
+"""A command that a shell tells it runs: its options are settings of the run."""
 _UNFUSED = re.compile(r"torch/_higher_order_ops/flex_attention\.py\Z")
 _INFORMATION = re.compile(r".{0,60}\b(?:INFO|DEBUG|TRACE)\b")
 _RAISED_BEFORE = re.compile(r"(?:[\w.]+(?:Error|Exception|Warning))?\W*\Z")
@@ -143,7 +147,8 @@ def _match(line: Line, following: Sequence[Line], *, in_source: bool, block: Tra
     signature, (start, end), names = match
     if (in_source and not signature.in_source) or (block is not None and signature.role is Role.GENERIC):
         return None
-    told = Speech.REPORTED if signature.in_source else speech(text, start, end)
+    sure = signature.in_source or (signature.detail == "said_disabled" and _COMMAND_RUN.match(text))
+    told = Speech.REPORTED if sure else speech(text, start, end)
     if told is Speech.SPOKEN_ABOUT or _is_vetoed(signature, line, following):
         return None
     if told is Speech.OPEN:

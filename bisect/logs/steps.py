@@ -193,6 +193,8 @@ def says_finished(lines: Sequence[Line]) -> bool:
 def says_worked(lines: Sequence[Line], *, steps: int) -> bool:
     """Whether the end of the log says that training (or what a run does instead) was done; `done` alone, of steps seen."""
     last = [line.text for line in lines[-LAST_LINES:]]
+    if not steps and any(_NONE_MADE.search(text) for text in last):
+        return False
     if any(_is_last_word(text, _WORKED) and not _NONE_MADE.search(text) for text in last):
         return True
     return bool(steps) and any(_BARE_END.match(text) for text in last)

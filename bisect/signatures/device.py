@@ -30,11 +30,11 @@ MEMORY = (
     ),
     rule(
         "out_of_memory(host)",
-        r"oom[-_ ]kill(?:er|ed)?\b(?!.{0,12}(?:disabled|off|=0)\b)|OOMKilled\W{0,4}(?:true|:|\Z|\s|$)"
+        r"\bOUT_OF_ME(?:MORY\b|\+)|oom[-_ ]kill(?:er|ed)?\b(?!.{0,12}(?:disabled|off|=0)\b)|OOMKilled\W{0,4}(?:true|:|\Z|\s|$)"
         r"|Out of memory: Kill(?:ed)? process|Memory cgroup out of memory"
         r"|node running low on memory|exceeded (?:job |step )?memory limit|memory limit exceeded|killed by signal: Killed"
         r"|Killed signal terminated program|\btasks? [\d,-]+: Out Of Memory\b",
-        "oom|low on memory|out of memory|memory cgroup|memory limit|signal: killed|killed signal",
+        "oom|out_of_me|low on memory|out of memory|memory cgroup|memory limit|signal: killed|killed signal",
         source="Linux kernel log, slurmstepd, torch/utils/data/_utils/signal_handling.py",
         example="slurmstepd: error: Detected 1 oom_kill event in StepId=123.0. Some of the step tasks have been OOM Killed.",
         unless=r"oom[_-]score|oom_kill_disable|OOMKilled\W{0,4}false",

@@ -200,10 +200,11 @@ COMPILER = (
     rule(
         "compile_disabled",
         r"(?<![\w.-])(?:(?:torch|use|enable|do|with)_?)?compile(?:_(?:model|drafter|attention|flex\w*))?['\"]?\s*[:=]\s*['\"]?(?:false|none|null|no|off|disabled)\b"
+        r"|(?<![\w-])--(?:force[-_])?eager(?![\w=-])|\bcompile\w*\W{1,4}['\"]?disable['\"]?\s?[:=]\s?true\b"
         r"|(?<![\w-])--(?:no|disable)[-_](?:torch[-_])?compile\b|(?<![\w-])--(?:torch[-_]|use[-_])?compile[ =](?:false|no|off|none|0)\b"
         r"|(?<![\w.-])(?:(?:(?:torch[._])?compile|dynamo|inductor)[_ ])?backend['\"]?\s*[:=]\s*['\"]?(?:aot_)?eager\b"
         r"|\benforce[-_]eager['\"]?\s*[:=]\s*true\b",
-        "compile|backend|enforce_eager|enforce-eager",
+        "compile|backend|enforce_eager|enforce-eager|--eager|--force",
         source="argparse.Namespace, the configuration that a training script prints first",
         example="args: Namespace(compile=False, backend='eager', threads=3)",
         role=Role.NOTICE,
@@ -224,13 +225,14 @@ COMPILER = (
     rule(
         "nothing_compiled",
         r"\b(?:fall(?:ing|s)|fell|fallback) ?(?:back )?to (?:the )?(?:eager|uncompiled)\b(?! ?(?:flex_?)?attention)"
+        r"|\brunning (?:\w+ )?eagerly\b|\bskipping (?:torch\.compile|compilation)\b|\btorch\.compile (?:is )?(?:not available|unavailable)\b"
         r"|\bcompil\w+\b.{0,80}\bfailed\b.{0,120}\b(?:running|continuing|using|going on)\b.{0,12}\b(?:eager|uncompiled)\b",
-        "eager|uncompiled",
+        "eager|uncompiled|skipping|available",
         source="pytorch/pytorch#94636, training scripts that catch what torch.compile raises",
         example="WARNING torch.compile failed (RuntimeError: triton not found), falling back to eager",
         role=Role.NOTICE,
         detail="fell_back",
-        unless=r"suppress|by setting|\b(?:if|when|would|could|may|might|can)\b.{0,60}\b(?:fall|fell)|\b(?:not|never|no|without) (?:\w+ )?(?:fall|fell)"
+        unless=r"suppress (?:this|the)|by setting|\b(?:if|when|would|could|may|might|can)\b.{0,60}\b(?:fall|fell)|\b(?:not|never|no|without) (?:\w+ )?(?:fall|fell)"
         r"|\b(?:for|in|during) (?:the )?(?:eval\w*|valid\w*|tokenizer|optimi[sz]er|loss|vae|vision|embedding\w*|lm[_ ]head|target|teacher)\b",
         advice="What was to be compiled ran eager: mend what the compiler said before it, and run again.",
     ),

@@ -109,6 +109,22 @@ for words in (
 case("ok", f"WARNING heartbeat: no progress for 120 s\n{ST}", "good", "hang", ["hang(deadline)"], **CLEAN)
 case("hang(deadline)", f"{ST}WARNING heartbeat: no progress for 120 s\n", "bad", "hang", returncode=1, threads=3)
 
+for off in (
+    "+ python -u train.py --eager --threads 3",
+    "+ torchrun --nproc-per-node 8 train.py --no-compile",
+    "compile_kwargs={'disable': True, 'dynamic': None}",
+):
+    case("compile_disabled", f"{off}\n{ST}", "skip", **CLEAN)
+for eager in (
+    "torch.compile: suppressed error, running forward eagerly",
+    "INFO skipping torch.compile: triton is not installed",
+    "INFO torch.compile not available on this platform",
+):
+    case("nothing_compiled", f"{eager}\n{ST}", "skip", **CLEAN)
+case("ok", f"+ grep -- --eager train.sh\ncompile_kwargs={{'disable': False}}\n{ST}", "good", **CLEAN)
+case("unknown", "epoch 1/1: dataset is empty, 0 batches\nepoch 1/1 done\n", "skip", **CLEAN)
+case("out_of_memory(host)", f"{ST}991.batch         batch OUT_OF_ME+    0:125\n", "skip", **CLEAN)
+
 
 @pytest.mark.parametrize(
     ("log", "outcome", "advice"),
@@ -280,3 +296,78 @@ def test_memory_that_ran_out_in_unfused_attention_says_that_attention_ran_dense(
 
     assert str(found.outcome) == expected
     assert ("out_of_memory(gpu)" in map(str, found.secondary)) == (expected == "dense_fallback")
+
+
+@pytest.mark.parametrize(
+    ("told", "clean"),
+    [
+        ("##[error]Process completed with exit code 1.", "Process completed with exit code 0."),
+        ("Command exited with non-zero status 1", "Exit status: 0"),
+        ("ERROR: script returned exit code 1", "script returned exit code 0"),
+        ("991.0            python     FAILED      1:0 ", "991.0            python  COMPLETED      0:0 "),
+        ("   Requeue=1 Restarts=0 BatchFlag=1 ExitCode=1:0", "   Requeue=1 Restarts=0 BatchFlag=1 ExitCode=0:0"),
+        ("      Exit Code:    1", "      Exit Code:    0"),
+    ],
+)
+def test_an_exit_code_that_a_runner_tells_stands_against_the_zero_of_a_pipe(told, clean):
+    """`train | tee log` ends with 0, and its log would count as a clean run."""
+    failed, good = (classify(Evidence(log=f"{ST}training finished\n{line}\n", **CLEAN)) for line in (told, clean))
+
+    assert (str(failed.outcome), str(good.outcome)) == ("unknown", "ok")
+    assert "a launcher tells" in failed.evidence[0]
+
+
+TROUBLE = (
+    'Traceback (most recent call last):\n  File "/home/ml/train.py", line 601, in <module>\n    mai',
+    "thread '<unnamed>' panicked at tokenizers/src/utils/parallelism.rs:81:9:",
+    "Error executing job with overrides: ['train.steps=200']",
+    "zsh: killed     python train.py",
+    "Terminated",
+    "Trace/breakpoint trap (core dumped)",
+    "ERROR train: RuntimeError: mat1 and mat2 shapes cannot be multiplied",
+    "CRITICAL train: unrecoverable error, aborting",
+    "Primary job  terminated normally, but 1 process returned a non-zero exit code.",
+    "train.py FAILED",
+    "Finished: FAILURE",
+    "FATAL:   container creation failed: mount hook function failure",
+    "RuntimeError: can't start new thread",
+)
+
+
+@pytest.mark.parametrize("trouble", TROUBLE)
+def test_a_log_that_ends_in_trouble_is_no_clean_run(trouble):
+    """A failure that the table does not name would give GOOD, for the exit code of `| tee` is 0."""
+    found = classify(Evidence(log=f"{ST}{trouble}\n", **CLEAN))
+
+    assert conclude(found, Outcome.parse("fx_flag_race")) is not Conclusion.GOOD
+    assert str(found.outcome) == "unknown"
+
+
+@pytest.mark.parametrize("trouble", TROUBLE[2:])
+def test_what_steps_or_the_word_of_an_end_followed_leaves_a_run_clean(trouble):
+    """Trouble that was survived, or met after the work was done, would take the vote of a healthy run."""
+    line = trouble.replace("train.py FAILED", "upload FAILED")
+
+    for log in (f"{line}\n{ST}", f"{ST}training finished\n"):
+        assert conclude(classify(Evidence(log=log, **CLEAN)), Outcome.parse("fx_flag_race")) is Conclusion.GOOD
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "wandb: ERROR upload failed: ConnectionError",
+        "WARNING data: ValueError(bad sample 71), skipped",
+        "errors: 0, failed=0, FAILED: 0",
+        "error rate 0.12, mean squared error 0.003",
+        (
+            'Exception ignored in: <function f at 0x7f>\nTraceback (most recent call last):\n  File "/x/y.py", line 1, in __del__\n'
+            "    f()\nTypeError: 'NoneType' object is not callable"
+        ),
+        "resource_tracker: There appear to be 6 leaked semaphore objects to clean up at shutdown",
+    ],
+)
+def test_a_line_about_no_failure_of_the_run_leaves_its_end_clean(line):
+    """A count of none, a helper's error and a retry would take the vote of a healthy run."""
+    found = classify(Evidence(log=f"{ST}{line}\n", **CLEAN))
+
+    assert str(found.outcome) == "ok"
