@@ -189,8 +189,11 @@ def _exit_code(request: Request, report: Report, *, stderr: IO[str]) -> int:
     if failing:
         return EXIT_CODE
     unsettled = any(advice.advice is Advice.NOT_ENOUGH_EVIDENCE for _, advice in report.recommendations)
-    if report.origin.left and unsettled:
-        print(f"left to run: {report.origin.left}; go on with: {request.command}", file=stderr)
+    asked = (entry.cell.blocked for entry in report.view.assessments)
+    changed = {why.unblock for why in asked if why is not None and why.state is State.INCONSISTENT}
+    if (report.origin.left or changed) and unsettled:
+        left = [f"left to run: {report.origin.left}"] if report.origin.left else []
+        print("; ".join([*left, *sorted(changed), f"go on with: {request.command}"]), file=stderr)
         return UNSETTLED
     return 0
 

@@ -159,6 +159,8 @@ def _standing(cells: Sequence[Assessment], rules: Rules) -> tuple[Standing, tupl
 def _judge_cell(entry: Assessment, rules: Rules) -> tuple[Standing, str]:
     if entry.state is State.NOT_TESTED:
         return Standing.OPEN, entry.label
+    if entry.state is State.INCONSISTENT and entry.cell.blocked is not None:  # built anew, it can be asked
+        return Standing.OPEN, _blocked_text(entry)
     if entry.state not in (State.OK, State.SLOWER):
         return Standing.OUT, entry.label if entry.telling else _blocked_text(entry)
     speed, why = _judge_speed(entry, rules)

@@ -6,6 +6,7 @@ import argparse
 import sys
 from bisect.cli import main
 from bisect.commands.matrix import BUDGET, DEFAULT_AXES, _exit_code, add_arguments
+from bisect.matrix import State
 from bisect.matrix.axes import parse_axes, parse_budget
 from bisect.matrix.gate import parse_gate
 from bisect.matrix.recommend import Advice
@@ -13,7 +14,7 @@ from dataclasses import replace
 
 import pytest
 
-from .matrix_cells import OK, cell
+from .matrix_cells import OK, blocked, cell
 from .test_matrix_renderers import report, sample
 
 
@@ -75,6 +76,9 @@ def test_the_exit_code_says_answered_gate_or_unsettled(capsys):
     assert left.recommendations[0][1].advice is Advice.NOT_ENOUGH_EVIDENCE
     assert _exit_code(Asked(), left, stderr=sys.stderr) == 4
     assert "go on with: python -m bisect matrix --out m" in capsys.readouterr().err
+    changed = report(cell("cu128", [OK] * 6), blocked("cu130", State.INCONSISTENT, unblock="prune it"))
+    assert _exit_code(Asked(), changed, stderr=sys.stderr) == 4
+    assert capsys.readouterr().err == "prune it; go on with: python -m bisect matrix --out m\n"
 
 
 def test_the_help_names_the_default_budget():

@@ -148,3 +148,13 @@ def test_no_state_but_ok_leads_to_an_upgrade(state):
     other = cell("cu130") if state is State.NOT_TESTED else blocked("cu130", state)
 
     assert advise(cell("cu128", [OK] * 6), other).advice is not Advice.UPGRADE
+
+
+def test_a_build_whose_environment_was_changed_is_not_called_unacceptable():
+    """`No other build is acceptable` would be the word on a build that was not looked at."""
+    changed = blocked("cu130", State.INCONSISTENT, reason="cu130 was changed after it was built", unblock="prune it")
+
+    advice = advise(cell("cu128", [OK] * 6), changed)
+
+    assert advice.advice is Advice.NOT_ENOUGH_EVIDENCE
+    assert "inconsistent env: cu130 was changed after it was built (to unblock: prune it)" in advice.reasons[0]

@@ -8,6 +8,7 @@ import threading
 import time
 from bisect.changed import Changed, ChangedError
 from bisect.html import matrix_page
+from bisect.journal import read
 from bisect.matrix import Blocked, Cell, State, with_block
 from bisect.matrix.axes import Axes, Budget, parse_budget, span
 from bisect.matrix.cell import CellRuns
@@ -163,7 +164,7 @@ def start(path, hands, *, axes=AXES, budget=None, session="s1", together=False):
 
 @dataclass
 class SlowHands(FakeHands):
-    """Runs that take a moment, and note which others were under way at the same time."""
+    """Runs that take a moment, and note which others were under way at the same time; one of a pair waits for it."""
 
     under_way: set = field(default_factory=set)
     overlaps: set = field(default_factory=set)
@@ -176,9 +177,19 @@ class SlowHands(FakeHands):
             self.overlaps |= {frozenset({name, other}) for other in self.under_way if measured}
             self.under_way |= {name} if measured else set()
         time.sleep(0.02)
+        deadline = time.monotonic() + 30.0
+        while measured and self._is_paired(directory) and time.monotonic() < deadline:
+            with self.lock:
+                if any(name in pair for pair in self.overlaps):
+                    break
+            time.sleep(0.001)
         with self.lock:
             self.under_way.discard(name)
             return super().run(environment, request, directory, stop)
+
+    def _is_paired(self, directory):
+        started = read(directory.parents[1] / "journal.jsonl").of("started")
+        return any(entry["beside"] for entry in started if Path(entry["run"]).name == directory.name)
 
 
 def runs_in(running):
