@@ -80,7 +80,8 @@ _PACKAGES: Mapping[str, Shape] = {
         **_ANY_PLAN, "items": list_of(record(_ITEM), "differences"), "needs": PAIRS,
         "families": list_of(TEXTS, "groups of texts"), "warnings": TEXTS, "unreproducible": PAIRS,
         "candidates": may_lack(TEXTS), "common": may_lack(OBJECT),
-        "hidden": may_lack(TEXTS), "unlisted": may_lack(TEXTS), "left_out": may_lack(TEXTS),
+        "hidden": may_lack(TEXTS), "optional": may_lack(TEXTS), "unlisted": may_lack(TEXTS),
+        "left_out": may_lack(TEXTS),
     },
 }  # fmt: skip
 _ANSWER: Shape = dict.fromkeys(("environment", "hazard", "answer", "meaning", "run"), TEXT)

@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from packaging.utils import canonicalize_name
+
 from envs import settings, spec
 from envs.build import is_built
 from envs.errors import UsageError
@@ -22,11 +24,12 @@ from ..launch import Launcher, launcher_on, tell_objection
 from ..packages import as_json as packages_json
 from ..packages import report as reports
 from ..packages.differences import families, items, needs
+from ..packages.files import requirements_in
 from ..packages.outcome import report_of
-from ..packages.pair import level
+from ..packages.pair import level, refuse_unknown
 from ..packages.plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages.search import BAD, GOOD, SetSearch, decision, items_of, problem_of
-from ..packages.sides import Mixer, NotBuiltError, python_of, read_side, requirements_in
+from ..packages.sides import Mixer, NotBuiltError, python_of, read_side
 from ..packages.variables import common, dumped, left_out, taken
 from ..packages.wheels import listed_now, told_apart
 from ..probe import RunKind
@@ -70,6 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--import", dest="imports", action="append", default=[], metavar="PKG",
         help="also ask whether importing PKG matters, beside its being installed (--probe train)",
     )  # fmt: skip
+    taken = "an extra or group of a uv.lock that was installed (else as `uv sync` does: the group dev, no extra)"
+    more.add_argument(
+        "--extra", dest="extras", action="append", default=[], type=canonicalize_name, metavar="NAME", help=taken
+    )
     more.add_argument("--base", default="cu130", metavar="ENV", help="definition that lists are built on (cu130)")
 
 
@@ -122,13 +129,16 @@ def _sides(
     say: Callable[[str], None],
 ) -> tuple[Side, Side]:
     """Read both; `dumps`: what was said of the variables of each."""
-    base = spec.load(args.base)
-    good = read_side(args.good, here, base=base, say=say, may_build=not args.dry_run)
+    read = partial(
+        read_side, settings=here, base=spec.load(args.base), say=say, may_build=not args.dry_run, extras=args.extras
+    )
+    good = read(args.good)
     if good.facts.history:
         raise UsageError(
             f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
         )
-    bad = read_side(args.bad, here, base=base, say=say, may_build=not args.dry_run)
+    bad = read(args.bad)
+    refuse_unknown(args.extras, good, bad)
     variables = {**good.facts.variables, **taken(dumps[0])}
     good = replace(good, facts=replace(good.facts, variables=variables))
     facts = replace(
@@ -291,14 +301,8 @@ def _plan(request: Asked, sides: Sides, mixer: Mixer, builder: Builder) -> dict[
         "needs": [list(pair) for pair in needs(mixer.items)],
         "families": [sorted(family) for family in families(mixer.items, good, bad)],
         "candidates": [item.id for item in mixer.items],
-        "good": sides.good.name,
-        "bad": sides.bad.name,
         "hunted": request.question.words,
         "throughput": request.question.throughput,
         "min_effect": request.min_effect,
-        "warnings": list(sides.warnings),
-        "hidden": list(sides.hidden),
-        "unlisted": list(sides.unlisted),
-        "left_out": list(sides.left_out),
-        "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in sides.unreproducible],
+        **sides.planned(),
     }

@@ -1,14 +1,19 @@
-"""What a virtual environment holds beside what its packages recorded: no list of packages brings it back."""
+"""What a directory says beside its list of packages: what they require, and what no list of packages brings back."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections import Counter
 from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from envs.findings import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from envs.findings import Finding
 
@@ -54,3 +59,20 @@ def _inside(path: str) -> str:
 def _whole(path: str) -> str:
     top, _, rest = path.partition("/")
     return f"{top}/" if rest else top
+
+
+def requirements_in(venv: Path) -> dict[str, tuple[str, ...]]:
+    """What every distribution of an environment asks for, extras left out."""
+    site = [str(path) for path in venv.glob("lib/python3*/site-packages")]
+    return {
+        canonicalize_name(item.metadata["Name"]): tuple(filter(_applies, item.requires or ()))
+        for item in importlib.metadata.distributions(path=site)
+    }
+
+
+def _applies(text: str) -> bool:
+    try:
+        marker = Requirement(text).marker
+    except InvalidRequirement:
+        return False
+    return marker is None or marker.evaluate({"extra": ""})

@@ -44,14 +44,18 @@ class Freeze:
         pins: what is installed, by name.
         unreproducible: what is installed and cannot be had again.
         elsewhere: what is listed for other platforms or Pythons only.
-        offered: extras and groups of a project's lock, all of them taken as installed.
+        taken: extras and groups of a project's lock that are taken as installed.
+        untaken: the others that it has.
+        optional: what those would install.
     """
 
     kind: str
     pins: tuple[Pin, ...]
     unreproducible: tuple[Unreproducible, ...] = ()
     elsewhere: tuple[Pin | Unreproducible, ...] = ()
-    offered: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
+    untaken: tuple[str, ...] = ()
+    optional: tuple[Pin | Unreproducible, ...] = ()
 
     def get(self, name: str) -> Pin | None:
         """The pin of a distribution, by any spelling of its name."""
@@ -66,15 +70,24 @@ def decode(data: bytes) -> str:
     return data.decode("utf-8-sig", errors="replace")
 
 
-def parse(text: str, *, target: Target) -> Freeze:
-    """Recognise the format and read it; ValueError (with the reason) for a file that is none of them."""
+def parse(text: str, *, target: Target, extras: Iterable[str] = ()) -> Freeze:
+    """Recognise the format and read it; ValueError (with the reason) for a file that is none of them.
+
+    `extras`: names of the extras and groups of a project's lock that are installed.
+    """
     text = text.lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     stripped = text.lstrip()
     if re.match(r"\{|\[\s*[{\]]", stripped):
         return _parse_json(stripped)
     if re.search(r"^\s*(lock-version|\[\[packages?\]\])", text, re.MULTILINE):
-        lock = read_lock(text, target)
-        return replace(_collect(lock.kind, lock.here), elsewhere=lock.elsewhere, offered=lock.offered)
+        lock = read_lock(text, target, extras=extras)
+        return replace(
+            _collect(lock.kind, lock.here),
+            elsewhere=lock.elsewhere,
+            taken=lock.taken,
+            untaken=lock.untaken,
+            optional=lock.optional,
+        )
     lines = text.split("\n")
     if any(re.match(r"\s*Package\s+Version\b", line) for line in lines):
         return _parse_columns(lines)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
-from .freeze_forks import installed, offered
+from .freeze_forks import Choice, chosen, installed, offered
 from .freeze_lines import Pin, Unreproducible, checked, credentials_removed, parted
 
 if TYPE_CHECKING:
@@ -25,22 +25,29 @@ class OtherLock:
         kind: `pylock` or `uv.lock`.
         here: what is installed.
         elsewhere: what only other platforms install.
-        offered: extras and groups that are taken as installed, since the lock does not say which were.
+        taken: extras and groups that are taken as installed, since the lock does not say which were.
+        untaken: the others that it has.
+        optional: what those would install.
     """
 
     kind: str
     here: tuple[Pin | Unreproducible, ...]
     elsewhere: tuple[Pin | Unreproducible, ...]
-    offered: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
+    untaken: tuple[str, ...] = ()
+    optional: tuple[Pin | Unreproducible, ...] = ()
 
 
-def read_lock(text: str, target: Target) -> OtherLock:
-    """Read a lock for a target; ValueError where it does not parse or does not decide what the target installs."""
+def read_lock(text: str, target: Target, *, extras: Iterable[str] = ()) -> OtherLock:
+    """Read a lock for a target; ValueError where it does not parse or does not decide what the target installs.
+
+    `extras`: names of the extras and groups of a uv.lock that are installed.
+    """
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"a lock that does not parse: {error}") from error
-    found = _pylock(data, target) if "packages" in data else _uv_lock(data, target)
+    found = _pylock(data, target) if "packages" in data else _uv_lock(data, target, extras)
     _refuse_ambiguous(found.here)
     return found
 
@@ -50,14 +57,17 @@ def _pylock(data: Mapping[str, Any], target: Target) -> OtherLock:
     return OtherLock(kind="pylock", here=here, elsewhere=elsewhere)
 
 
-def _uv_lock(data: Mapping[str, Any], target: Target) -> OtherLock:
-    held = installed(data, target)
+def _uv_lock(data: Mapping[str, Any], target: Target, extras: Iterable[str]) -> OtherLock:
+    choice = chosen(data, extras)
+    held, possible = installed(data, target, choice), installed(data, target, Choice(everything=True))
     entries = [_locked(entry) for entry in data.get("package", [])]
     return OtherLock(
         kind="uv.lock",
         here=tuple(entry for position, entry in enumerate(entries) if position in held),
-        elsewhere=tuple(entry for position, entry in enumerate(entries) if position not in held),
-        offered=offered(data),
+        elsewhere=tuple(entry for position, entry in enumerate(entries) if position not in held | possible),
+        taken=tuple(sorted(choice.names)),
+        untaken=tuple(name for name in offered(data) if name not in choice.names),
+        optional=tuple(entry for position, entry in enumerate(entries) if position in possible - held),
     )
 
 

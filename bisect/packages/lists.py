@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs.errors import UsageError
@@ -12,7 +12,7 @@ from . import freeze
 from .freeze import Unreproducible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from envs.index import Target
@@ -31,19 +31,26 @@ class Listing:
         hashes: `sha256:...` of the only files that may stand for a name, where the list gives them.
         unreproducible: what nobody can install here.
         notes: what a person is told of the rest.
+        choices: extras and groups that it has.
+        optional: version by name of what those would install that are not taken.
     """
 
     packages: Mapping[str, str]
     hashes: Mapping[str, tuple[str, ...]]
     unreproducible: tuple[Unreproducible, ...]
     notes: tuple[str, ...]
+    choices: tuple[str, ...] = ()
+    optional: Mapping[str, str] = field(default_factory=dict)
 
 
-def listing_in(path: Path, target: Target) -> Listing:
-    """Read a file; UsageError for one that is no list, or none of an environment on the target."""
+def listing_in(path: Path, target: Target, *, extras: Iterable[str] = ()) -> Listing:
+    """Read a file; UsageError for one that is no list, or none of an environment on the target.
+
+    `extras`: names of the extras and groups of a project's lock that are installed.
+    """
     try:
         text = freeze.decode(path.read_bytes())
-        read = freeze.parse(text, target=target)
+        read = freeze.parse(text, target=target, extras=extras)
     except ValueError as error:
         raise UsageError(
             f"{path}: {error}", hint="give a freeze or `pip list` of it, or the environment itself"
@@ -62,14 +69,28 @@ def listing_in(path: Path, target: Target) -> Listing:
         hashes={pin.name: pin.hashes for pin in read.pins if pin.name in packages and pin.hashes},
         unreproducible=(*read.unreproducible, *sourced),
         notes=(*_notes(path, read, here), *(f"{path}: {note}" for note in micro_notes(text, target))),
+        choices=(*read.taken, *read.untaken),
+        optional=_versions(read.optional),
     )
+
+
+def _versions(entries: Iterable[Pin | Unreproducible]) -> dict[str, str]:
+    """Version by name; extras that exclude each other may have two."""
+    found: dict[str, list[str]] = {}
+    for each in entries:
+        found.setdefault(each.name, []).append(each.version)
+    return {name: " or ".join(sorted(filter(None, versions))) for name, versions in found.items()}
 
 
 def _notes(path: Path, read: Freeze, here: str) -> Iterator[str]:
     if read.elsewhere:
         yield f"{path}: left out, not for {here}: {_few(read.elsewhere)}"
-    if read.offered:
-        yield f"{path}: its extras and groups are taken as installed: {', '.join(read.offered)}"
+    if read.untaken:
+        whole = f"with {', '.join(read.taken)}, " if read.taken else ""
+        without = f"without its extras and groups {', '.join(read.untaken)}"
+        yield f"{path}: taken as `uv sync` installs it, {whole}{without} (--extra NAME for those that were installed)"
+    elif read.taken:
+        yield f"{path}: its extras and groups are taken as installed: {', '.join(read.taken)}"
 
 
 def micro_notes(text: str, target: Target) -> tuple[str, ...]:
@@ -90,6 +111,11 @@ def _no_torch(path: str, read: Freeze, unreproducible: Sequence[Unreproducible],
             f"{path}: torch cannot be taken from this list: {found.reason}",
             hint=f"write its exact version, for instance torch=={found.version or '2.11.0'}; "
             "an index or a directory that has it is named with --index",
+        )
+    if any(each.name == "torch" for each in read.optional):
+        return UsageError(
+            f"{path} has torch in an extra or group only, and which of them was installed a lock does not say",
+            hint=f"name it: --extra {read.untaken[0]} (it has {', '.join(read.untaken)})",
         )
     if any(each.name == "torch" for each in read.elsewhere):
         return UsageError(f"{path} lists no torch for {here}", hint="give the list of an environment on Linux")

@@ -55,10 +55,14 @@ def report_of(directory: Path) -> SetReport:
 def _as_far_as_tried(step: SetStep, plan: Mapping[str, Any]) -> SetStep:
     """Nothing is innocent where a difference could not be applied and is the first suspect.
 
-    A package without a wheel and a variable that is not set here are such where not even everything applied fails.
+    A package without a wheel or in an extra that nobody named, and a variable that is not set here, are such where not
+    even everything applied fails.
     Files that no list brings back are in neither of the two ends: whatever those do, the sides may do otherwise.
     """
-    told = {"hidden": "without a wheel here", "left_out": "not set here", "unlisted": "in no list of packages"}
+    told = {
+        "hidden": "without a wheel here", "optional": "in extras that were not named with --extra",
+        "left_out": "not set here", "unlisted": "in no list of packages",
+    }  # fmt: skip
     apart = [f"{words}: {', '.join(plan[key])}" for key, words in told.items() if plan.get(key)]
     if not isinstance(step, Innocent) or not apart or (step.with_all.failures and not plan.get("unlisted")):
         return step

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import canonicalize_name
 
 from envs import exact, room
+from envs.errors import UsageError
 
 from .differences import warnings
 from .sides import Side, is_list, lock_of, python_of
@@ -41,6 +42,17 @@ class Sides:
         return self.good, self.bad
 
     @property
+    def optional(self) -> tuple[str, ...]:
+        """What extras that are not taken would make differ, each `name good -> bad`."""
+        names = sorted(self.good.optional.keys() | self.bad.optional.keys())
+        held = [[(side.facts.packages.get(name), side.optional.get(name)) for side in self.both] for name in names]
+        return tuple(
+            f"{name} {_either(old)} -> {_either(new)}"
+            for name, (old, new) in zip(names, held, strict=True)
+            if old != new
+        )
+
+    @property
     def unlisted(self) -> tuple[str, ...]:
         """What lies in the sides' directories and no mix has, each with its side."""
         return tuple(f"{each} ({side.name})" for side in self.both for each in side.unlisted)
@@ -54,6 +66,7 @@ class Sides:
     def warnings(self) -> tuple[str, ...]:
         """What is not part of the search, and what is wrong with the bad side by its list alone."""
         hidden = (f"not part of the search, held equal for want of a wheel: {each}" for each in self.hidden)
+        extras = f"not part of the search, in extras that were not named (--extra): {', '.join(self.optional)}"
         files = (f"not part of the search, for no list of packages brings it back: {each}" for each in self.unlisted)
         lacks = (
             f"{side.name} is incomplete, it lacks what its torch requires: {', '.join(side.lacks)}"
@@ -62,7 +75,39 @@ class Sides:
         )
         names = ", ".join(self.left_out)
         others = [f"not part of the search, variables that differ and are not set here: {names}"] if names else []
-        return (*lacks, *hidden, *files, *others, *warnings(self.good.facts, self.bad.facts))
+        return (
+            *lacks,
+            *hidden,
+            *([extras] if self.optional else []),
+            *files,
+            *others,
+            *warnings(self.good.facts, self.bad.facts),
+        )
+
+    def planned(self) -> dict[str, Any]:
+        """What a journal's plan keeps of them."""
+        return {
+            "good": self.good.name,
+            "bad": self.bad.name,
+            "warnings": list(self.warnings),
+            "hidden": list(self.hidden),
+            "optional": list(self.optional),
+            "unlisted": list(self.unlisted),
+            "left_out": list(self.left_out),
+            "unreproducible": [[f"{item.name} ({name})", item.reason] for name, item in self.unreproducible],
+        }
+
+
+def refuse_unknown(extras: Iterable[str], *sides: Side) -> None:
+    """UsageError for the name of an extra or group that no side has."""
+    offered = {name for side in sides for name in side.choices}
+    if unknown := sorted(set(extras) - offered):
+        there = ", ".join(sorted(offered)) or "none: no side is the uv.lock of a project"
+        raise UsageError(f"no side has an extra or group {', '.join(unknown)}", hint=f"there is {there}")
+
+
+def _either(versions: tuple[str | None, str | None]) -> str:
+    return " or ".join(version for version in versions if version) or "(absent)"
 
 
 def level(good: Side, bad: Side) -> Sides:

@@ -7,14 +7,12 @@ another machine. A mix is the good side's list with chosen entries of the bad si
 from __future__ import annotations
 
 import hashlib
-import importlib.metadata
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
 from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
@@ -23,12 +21,12 @@ from envs.findings import Kind
 from envs.step import in_words
 
 from .differences import Facts, ItemKind
-from .files import unlisted
+from .files import requirements_in, unlisted
 from .freeze import Unreproducible
 from .lists import listing_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from envs.settings import Settings
     from envs.spec import Definition
@@ -52,6 +50,8 @@ class Side:
         unreproducible: what its list holds and nobody can install here.
         unlisted: what lies in its directory and no list of packages brings back, in words.
         lacks: what its torch requires and its list does not name.
+        choices: extras and groups that its lock has.
+        optional: version by name of what those of them would install that are not taken.
     """
 
     name: str
@@ -61,6 +61,8 @@ class Side:
     unreproducible: tuple[Unreproducible, ...] = ()
     unlisted: tuple[str, ...] = ()
     lacks: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    optional: Mapping[str, str] = field(default_factory=dict)
 
 
 class NotBuiltError(UsageError):
@@ -73,12 +75,21 @@ class NotBuiltError(UsageError):
 
 
 def read_side(
-    text: str, settings: Settings, *, base: Definition, say: Callable[[str], None], may_build: bool = True
+    text: str,
+    settings: Settings,
+    *,
+    base: Definition,
+    say: Callable[[str], None],
+    may_build: bool = True,
+    extras: Collection[str] = (),
 ) -> Side:
-    """Read one side from its name or file. What a history left is known only once it is built."""
+    """Read one side from its name or file. What a history left is known only once it is built.
+
+    `extras`: names of the extras and groups that are installed of a project's lock.
+    """
     path = Path(text)
     if path.is_file() and not _is_definition(path):
-        return _from_file(path, settings, base, say)
+        return _from_file(path, settings, base, say, extras)
     if (path / "pyvenv.cfg").exists():
         return _from_directory(path.resolve(), settings, base)
     if not path.exists() and (path.parent != Path() or path.suffix in _LIST_SUFFIXES):
@@ -121,15 +132,24 @@ def _from_history(definition: Definition, settings: Settings, say: Callable[[str
     return replace(side, facts=facts, definition=definition)
 
 
-def _from_file(path: Path, settings: Settings, base: Definition, say: Callable[[str], None]) -> Side:
-    listed = listing_in(path, python_of(base, settings).target())
+def _from_file(
+    path: Path, settings: Settings, base: Definition, say: Callable[[str], None], extras: Collection[str]
+) -> Side:
+    listed = listing_in(path, python_of(base, settings).target(), extras=extras)
     for note in listed.notes:
         say(note)
     side = _exact(path.stem, listed.packages, settings, base, hashes=listed.hashes)
     elsewhere = {canonicalize_name(item.name) for item in listed.unreproducible}
     lacks = [name for name in exact.lacking(side.definition, listed.packages, settings) if name not in elsewhere]
     whole = (*listed.unreproducible, *side.unreproducible)
-    return replace(side, name=str(path), unreproducible=whole, lacks=tuple(lacks))
+    return replace(
+        side,
+        name=str(path),
+        unreproducible=whole,
+        lacks=tuple(lacks),
+        choices=listed.choices,
+        optional=listed.optional,
+    )
 
 
 def _from_directory(path: Path, settings: Settings, base: Definition) -> Side:
@@ -192,23 +212,6 @@ def _identifier(name: str, hashes: Mapping[str, tuple[str, ...]]) -> str:
 def _named(text: str) -> tuple[str, str]:
     name, _, version = text.partition("==")
     return canonicalize_name(name), version
-
-
-def requirements_in(venv: Path) -> dict[str, tuple[str, ...]]:
-    """What every distribution of an environment asks for, extras left out."""
-    site = [str(path) for path in venv.glob("lib/python3*/site-packages")]
-    return {
-        canonicalize_name(item.metadata["Name"]): tuple(filter(_applies, item.requires or ()))
-        for item in importlib.metadata.distributions(path=site)
-    }
-
-
-def _applies(text: str) -> bool:
-    try:
-        marker = Requirement(text).marker
-    except InvalidRequirement:
-        return False
-    return marker is None or marker.evaluate({"extra": ""})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
 """A uv.lock holds what every platform installs: read as one environment it would name packages that never met."""
 
 from bisect.packages import freeze
-from bisect.packages.lists import micro_notes
+from bisect.packages.lists import listing_in, micro_notes
 from dataclasses import replace
 
 import pytest
 
+from envs.errors import UsageError
 from envs.index import Target
 
 HERE = Target(python="3.11", architecture="x86_64", glibc="2.36")
@@ -53,8 +54,8 @@ def forks(*markers):
     return package("torch", "2.11.0", first) + package("torch", "2.12.0+cu130", second, source="b")
 
 
-def parsed(text, target=HERE):
-    return freeze.parse(text, target=target)
+def parsed(text, target=HERE, *extras):
+    return freeze.parse(text, target=target, extras=extras)
 
 
 def test_the_version_of_this_platform_is_chosen_by_its_resolution_markers():
@@ -71,15 +72,20 @@ def test_what_no_dependency_of_this_platform_leads_to_is_left_out():
 
     read = parsed(PROJECT + forks("", "") + package("tools", more=TOOLS) + "".join(map(package, names)))
 
-    assert [str(pin) for pin in read.pins] == [
-        "checks==1.0",
-        "qt==1.0",
-        "simd==1.0",
-        "tools==1.0",
-        "torch==2.12.0+cu130",
-    ]
+    assert [str(pin) for pin in read.pins] == ["checks==1.0", "simd==1.0", "tools==1.0", "torch==2.12.0+cu130"]
     assert {each.name for each in read.elsewhere} == {"torch", "colorama", "tea"}
-    assert read.offered == ("dev", "gui")
+
+
+def test_no_extra_is_taken_that_nobody_named():
+    """A package that was never installed would be searched, and could be found guilty; left out, it is told."""
+    text = PROJECT + forks("", "") + package("tools", more=TOOLS) + "".join(map(package, ("qt", "checks", "simd")))
+
+    plain, named = parsed(text), parsed(text, HERE, "gui")
+
+    assert (plain.get("qt"), plain.taken, plain.untaken) == (None, ("dev",), ("gui",))
+    assert [str(each) for each in plain.optional] == ["qt==1.0"]
+    assert "qt" not in {each.name for each in plain.elsewhere}
+    assert (named.get("qt").version, named.taken, named.untaken, named.optional) == ("1.0", ("dev", "gui"), (), ())
 
 
 def test_the_python_of_the_environment_decides_too():
@@ -123,23 +129,70 @@ source = { virtual = "." }
 cpu = [{ name = "torch", version = "2.11.0" }]
 cu130 = [{ name = "torch", version = "2.12.0+cu130" }]
 """
-CONFLICT = """
+CU130 = "extra == 'extra-7-trainer-cu130' and extra != 'extra-7-trainer-cpu'"
+CONFLICT = f"""
 [[package]]
 name = "trainer"
 version = "0"
-source = { virtual = "." }
+source = {{ virtual = "." }}
+dependencies = [{{ name = "kernels" }}]
+[package.optional-dependencies]
+cpu = []
+cu130 = []
+
+[[package]]
+name = "kernels"
+version = "1.0"
+source = {{ registry = "https://a" }}
 dependencies = [
-    { name = "torch", version = "2.11.0", marker = "extra == 'extra-7-trainer-cpu'" },
-    { name = "torch", version = "2.12.0+cu130", marker = "extra == 'extra-7-trainer-cu130'" },
+    {{ name = "torch", version = "2.11.0", marker = "extra == 'extra-7-trainer-cpu'" }},
+    {{ name = "torch", version = "2.12.0+cu130", marker = "{CU130}" }},
 ]
 """
 
 
-@pytest.mark.parametrize("project", ["", EXTRAS, CONFLICT], ids=["nothing", "extras", "conflicting extras"])
-def test_a_lock_that_leaves_two_versions_is_refused(project):
-    """Which extra was installed the lock does not say: one of the two would be taken at will."""
+@pytest.mark.parametrize(
+    ("project", "extras"), [("", ()), (EXTRAS, ("cpu", "cu130"))], ids=["nothing decides", "both extras"]
+)
+def test_a_lock_that_leaves_two_versions_is_refused(project, extras):
+    """Which of the two was installed the lock does not say: one of them would be taken at will."""
     with pytest.raises(ValueError, match=r"do not decide between torch 2\.11\.0 and 2\.12\.0\+cu130"):
-        parsed(project + forks("", ""))
+        parsed(project + forks("", ""), HERE, *extras)
+
+
+@pytest.mark.parametrize("project", [EXTRAS, CONFLICT], ids=["extras", "conflicting extras"])
+def test_the_extra_that_is_named_decides_between_two_versions(project):
+    """A project with a torch for each CUDA in extras of its own could not be compared at all."""
+    text = project + forks("", "")
+
+    assert [parsed(text, HERE, extra).get("torch").version for extra in ("cpu", "cu130")] == ["2.11.0", "2.12.0+cu130"]
+    assert parsed(text).get("torch") is None
+    assert {each.version for each in parsed(text).optional} == {"2.11.0", "2.12.0+cu130"}
+
+
+def test_a_torch_in_an_extra_only_is_told_with_the_extras(tmp_path):
+    """`lists no torch` would be said of a lock with two of them."""
+    (tmp_path / "uv.lock").write_text("version = 1\n" + EXTRAS + forks("", ""))
+
+    with pytest.raises(UsageError, match="has torch in an extra or group only") as refused:
+        listing_in(tmp_path / "uv.lock", HERE)
+
+    assert refused.value.hint == "name it: --extra cpu (it has cpu, cu130)"
+    assert listing_in(tmp_path / "uv.lock", HERE, extras=["cu130"]).packages == {"torch": "2.12.0+cu130"}
+
+
+def test_what_was_taken_of_a_lock_is_told(tmp_path):
+    """The other machine may have installed an extra: whoever reads the answer must know that it was not tried."""
+    text = PROJECT + forks("", "") + "".join(map(package, ("tools", "qt", "checks")))
+    (tmp_path / "uv.lock").write_text(text)
+
+    listed = listing_in(tmp_path / "uv.lock", HERE)
+
+    assert listed.optional == {"qt": "1.0"}
+    assert listed.notes[-1].endswith(
+        "taken as `uv sync` installs it, with dev, without its extras and groups gui "
+        "(--extra NAME for those that were installed)"
+    )
 
 
 def test_a_lock_of_other_platforms_is_refused():
@@ -147,4 +200,4 @@ def test_a_lock_of_other_platforms_is_refused():
     with pytest.raises(ValueError, match=r"it is for sys_platform == 'darwin' only"):
         parsed("supported-markers = [\"sys_platform == 'darwin'\"]\n" + package("torch", "2.11.0"))
     with pytest.raises(ValueError, match=r"it has no torch for Linux with Python 3\.11"):
-        parsed(EXTRAS + package("torch", "2.11.0", "resolution-markers = [\"sys_platform == 'darwin'\"]"))
+        parsed(EXTRAS + package("torch", "2.11.0", "resolution-markers = [\"sys_platform == 'darwin'\"]"), HERE, "cpu")

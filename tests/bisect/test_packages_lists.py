@@ -141,6 +141,46 @@ def test_two_locks_that_differ_on_this_platform_only_differ(index, plan):
     assert plan(good, bad, suffix="lock")[0] == {"torch": ("2.11.0", "2.12.0")}
 
 
+PROJECT = """
+version = 1
+[[package]]
+name = "trainer"
+version = "0"
+source = {{ virtual = "." }}
+dependencies = [{{ name = "torch" }}]
+[package.optional-dependencies]
+serve-it = [{{ name = "p1" }}]
+
+[[package]]
+name = "torch"
+version = "2.11.0+cu130"
+source = {{ registry = "https://a" }}
+
+[[package]]
+name = "p1"
+version = "{version}"
+source = {{ registry = "https://a" }}
+"""
+
+
+def test_what_an_extra_brings_is_searched_when_it_is_named_and_never_acquitted_otherwise(search):
+    """What was never installed would be found guilty, or what was installed be called innocent without a run of it."""
+    locks = PROJECT.format(version="1.0"), PROJECT.format(version="2.0")
+
+    done = search(*locks, suffix="lock")
+    unknown = search(*locks, "--dry-run", "--extra", "gui", suffix="lock")
+    named = search(*locks, "--dry-run", "--json", "--extra", "Serve_it", suffix="lock")
+
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "nothing could be tried; in extras that were not named with --extra: p1 1.0 -> 2.0" in done.stdout
+    assert "good.lock: taken as `uv sync` installs it, without its extras and groups serve-it" in done.stderr
+    assert unknown.returncode == 2
+    assert "no side has an extra or group gui" in unknown.stderr
+    assert "there is serve-it" in unknown.stderr
+    (found,) = json.loads(named.stdout)["differences"]
+    assert (found["name"], found["good"], found["bad"]) == ("p1", "1.0", "2.0")
+
+
 def hashed(index, requirement, tag="py3-none-any"):
     """A line of a list with the hash of one file of the index."""
     (wheel,) = index.project(requirement.partition("==")[0]).glob(f"*-{requirement.partition('==')[2]}-{tag}.whl")
