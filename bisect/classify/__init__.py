@@ -178,6 +178,7 @@ def _circumstances(evidence: Evidence, facts: LogFacts, findings: Sequence[Findi
         num_threads=_num_threads(evidence, facts),
         workers=facts.workers,
         control=evidence.control,
+        control_phase=facts.control_phase,
         went_on_until=END if facts.told_end and _returncode(evidence, facts) in (None, 0) else facts.last_step,
         thread_evidence=bool(facts.labels),
         compiled=facts.compiled or bool(process and process.compiles),

@@ -56,6 +56,7 @@ class Circumstances:
     Attributes:
         num_threads: worker threads, where known.
         workers: those that reported steps under their names.
+        control_phase: the lines between which the log shows that control itself.
         control: `clean` or `failed`, what one thread did; empty when nobody looked.
         went_on_until: line of the last step of training, or the end of a log that says the work was done.
         thread_evidence: whether threads other than the main one spoke.
@@ -72,6 +73,7 @@ class Circumstances:
     num_threads: int | None
     workers: tuple[Worker, ...]
     control: str
+    control_phase: tuple[int, int]
     went_on_until: int
     thread_evidence: bool
     compiled: bool
@@ -89,6 +91,11 @@ class Circumstances:
         if self.control:
             return self.control == "failed"
         return self.num_threads == 1
+
+    def ran_alone(self, finding: Finding) -> bool:
+        """Whether it needed no second thread: one is enough, or it stands in the control."""
+        first, last = self.control_phase
+        return self.single or first < finding.line < last
 
 
 def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
@@ -128,14 +135,14 @@ def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: b
 
 
 def _settle_fx(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding:
-    if circumstances.single or recomputed or _traces_itself(finding, circumstances):
+    if circumstances.ran_alone(finding) or recomputed or _traces_itself(finding, circumstances):
         detail = "recompute" if recomputed else finding.detail
         return replace(finding, outcome=Outcome(name=OutcomeName.NESTED_FX), detail=detail)
     return finding
 
 
 def _settle_other_race(finding: Finding, circumstances: Circumstances) -> Finding:
-    if circumstances.single:
+    if circumstances.ran_alone(finding):
         return replace(finding, outcome=Outcome(name=OutcomeName.COMPILE_ERROR), detail=finding.outcome.kind)
     if finding.outcome.kind in _ANYBODYS and finding.frames and not _in_compiler(finding):
         return replace(finding, outcome=Outcome(name=OutcomeName.HARNESS_ERROR), detail="exception")

@@ -36,6 +36,11 @@ _NUM_THREADS = re.compile(
 _OTHER_THREADS = re.compile(
     r"OMP|MKL|intra|inter-?op|interop|openmp|blas|dataloader|loader|cpu threads|numexpr|waiting", re.IGNORECASE
 )
+_CONTROL = re.compile(
+    r"\bcontrol\b.{0,40}\b(?:1|one|single)[- ]thread|\b(?:1|one|single)[- ]thread\w*\b.{0,20}\bcontrol\b|\bcontrol\b.{0,30}\bthreads?\s*[=:]\s*1\b",
+    re.IGNORECASE,
+)
+_OVER = re.compile(r"\b(?:pass\w*|clean|ok|succe\w+|done|finish\w*|complete\w*|fail\w*)\b", re.IGNORECASE)
 _LABELS = re.compile(r"\b(drafter-\d+|Thread-\d+|replica \d+)\b", re.IGNORECASE)
 _RETURNCODE = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: exit)?[ _]?(?:code|status)|\brc|returncode|return code|finished with exit code)['\"]?\s*[:= ]\s*(-?\d{1,3})\b",
@@ -114,6 +119,7 @@ class LogFacts:
 
     Attributes:
         num_threads: worker threads the log states; None where it does not.
+        control_phase: the lines between which the same log shows the control with one thread; zeros without one.
         labels: names of threads that spoke or died in it.
         workers: those of them that report steps of their own.
         steps: lines that report a step of training, and `different_steps` how many different ones they tell.
@@ -138,6 +144,7 @@ class LogFacts:
     """
 
     num_threads: int | None = None
+    control_phase: tuple[int, int] = (0, 0)
     labels: frozenset[str] = frozenset()
     workers: tuple[Worker, ...] = ()
     first_step: int = 0
@@ -167,9 +174,12 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
     reports = [(line, step) for line in lines if (step := step_in(line.text))]
     steps = [(line.number, step) for line, step in reports]
     told_end = says_finished(lines)
+    stated = _stated_threads(lines)
+    phase = _control_phase(stated)
     all_made = is_last_of_all(steps[-1][1] if steps else None)
     return LogFacts(
-        num_threads=_num_threads(lines),
+        num_threads=_num_threads(stated, phase),
+        control_phase=phase,
         labels=frozenset(
             label.lower() for line in lines for label in (*_LABELS.findall(line.text), line.label) if label
         ),
@@ -206,13 +216,28 @@ def _variables(text: str) -> list[tuple[str, str]]:
     return [*first, *later, *_VARIABLE.findall(text)]
 
 
-def _num_threads(lines: Sequence[Line]) -> int | None:
-    for line in lines:
-        if "thread" in line.text.lower() or "num_drafters" in line.text:
-            match = _NUM_THREADS.search(line.text)
-            if match is not None and not _OTHER_THREADS.search(line.text) and not TROUBLE.search(line.text):
-                return int(match[1] or match[2])
-    return None
+def _stated_threads(lines: Sequence[Line]) -> list[tuple[Line, int]]:
+    return [
+        (line, int(match[1] or match[2]))
+        for line in lines
+        if ("thread" in line.text.lower() or "num_drafters" in line.text)
+        and (match := _NUM_THREADS.search(line.text))
+        and not _OTHER_THREADS.search(line.text)
+        and not TROUBLE.search(line.text)
+    ]
+
+
+def _control_phase(stated: Sequence[tuple[Line, int]]) -> tuple[int, int]:
+    """From a line that announces the control with one thread to the next that states more of them."""
+    start = next(
+        (at.number for at, n in stated if n == 1 and _CONTROL.search(at.text) and not _OVER.search(at.text)), 0
+    )
+    end = next((at.number for at, n in stated if n > 1 and at.number > start), 0)
+    return (start, end) if start and end else (0, 0)
+
+
+def _num_threads(stated: Sequence[tuple[Line, int]], phase: tuple[int, int]) -> int | None:
+    return next((count for line, count in stated if not phase[0] <= line.number < phase[1]), None)
 
 
 def _was_moving(lines: Sequence[Line], steps: Sequence[int]) -> bool | None:

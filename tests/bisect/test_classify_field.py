@@ -371,3 +371,26 @@ def test_a_line_about_no_failure_of_the_run_leaves_its_end_clean(line):
     found = classify(Evidence(log=f"{ST}{line}\n", **CLEAN))
 
     assert str(found.outcome) == "ok"
+
+
+CONTROL = "===== phase 1: control, 1 thread =====\n"
+FAILURE = f'Traceback (most recent call last):\n  File "/home/ml/train.py", line 9, in f\n    g()\n{FX}\n'
+
+
+@pytest.mark.parametrize("threads", [None, 3])
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (f"{CONTROL}{ST}===== phase 2: 3 threads =====\n{ST}{FAILURE}", "fx_flag_race"),
+        (f"{CONTROL}{FAILURE}===== phase 2: 3 threads =====\n{ST}", "nested_fx"),
+        (
+            f"threads: 3\nthe control with 1 thread passed\n{FAILURE}summary: 3 threads, 1 of them failed\n",
+            "fx_flag_race",
+        ),
+    ],
+)
+def test_a_log_that_shows_its_own_control_is_read_in_two_parts(log, expected, threads):
+    """What one thread showed would count as a hit of the race, and the race as a failure of one thread."""
+    found = classify(Evidence(log=log, returncode=1, threads=threads))
+
+    assert str(found.outcome) == expected
