@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 _NOT_A_NUMBER = r"[+-]?(?:nan|inf(?:inity)?)"
 _VALUE = re.compile(
-    rf"(?<![\w.-])(?P<key>(?:[\w.]+[/_ -])?(?:loss|losses|perplexity|ppl)(?:[/_][\w.]+)?)['\"]?\s?(?:[:=|]|\bis\b|\s)\s*"
+    rf"(?<![\w.-])(?P<key>(?:[\w.]+[/_ -])?(?:loss|losses|perplexity|ppl|nll|ce|xent|cross_entropy)(?:[/_][\w.]+)?)['\"]?\s?(?:[:=|]|\bis\b|\s)\s*"
     rf"[\[(]?(?:tensor\(|array\(\[)?['\"]?{_NOT_A_NUMBER}(?![\w-])",
     re.IGNORECASE,
 )
@@ -19,7 +19,7 @@ _LIST = re.compile(
     re.IGNORECASE,
 )
 _GRADIENT = re.compile(
-    r"(?<![\w.-])(?P<key>grad(?:ient)?[_ ]norm)['\"]?\s*[:=]?\s*(?:tensor\()?['\"]?nan(?![\w-])", re.IGNORECASE
+    r"(?<![\w.-])(?P<key>grad(?:ient)?[_ ]?norm|gnorm)['\"]?\s*[:=]?\s*(?:tensor\()?['\"]?nan(?![\w-])", re.IGNORECASE
 )
 _STARTING_VALUE = re.compile(
     r"best|min|max|init|prev|lowest|smallest|threshold|clip|scale|limit|stop|patience|target_loss|last_good",

@@ -47,7 +47,12 @@ _ALARM_LEVEL = re.compile(
     r"\b(?:WARN(?:ING)?|ERROR|CRITICAL|FATAL)\b|\[?[WEF]\d{4} \S*\d\d|\blevel['\"]?[:=]\s?['\"]?(?:warn|error|critical|fatal)|##\[error\]"
 )
 _LABEL = re.compile(r"\[((?:drafter|thread|worker)-\d+)\]", re.IGNORECASE)
-_RANK = re.compile(r"\[(rank)[ _:-]?(\d+)\]", re.IGNORECASE)
+_RANK = re.compile(
+    r"\[(?:rank|gpu|dp|T|[\w-]{0,20}@?cuda)[ _:=-]?(?P<bracket>\d+)\]|^\s*\[\d+,(?P<mpi>\d+)\]<std|^\s*(?P<srun>\d{1,4}):(?=\s)"
+    r"|\((?:[\w.-]+\s)?pid=(?P<actor>\d+)|^\s*(?:cuda:|(?:gpu|dp|rank)[ _:-]?)(?P<bare>\d+)\s*[|:]",
+    re.IGNORECASE,
+)
+"""Who wrote a line: `[rank1]`, `[GPU 6]`, `[drafter@cuda:6]`, `[1,3]<stderr>`, `3: ` of srun, `(Actor pid=77)`, `dp2 | `."""
 _PREFIX = re.compile(
     r"""\s*(?:
       \[?\d{4}-\d\d-\d\d[T\x20_]\d\d:\d\d:\d\d(?:[.,:]\d+)?(?:\s?(?:Z|UTC|[+-]\d\d:?\d\d))?\]?:?   # 2026-11-29 12:00:01,123
@@ -61,6 +66,7 @@ _PREFIX = re.compile(
     | (?:rank|node|gpu)[\s:=_-]?\d+\s*[:|]
     | \((?:[\w.-]+\s)?(?:pid|rank|ip)=[^)]*\)                       # (TrainWorker pid=1, ip=10.0.0.1)
     | \[\d{1,5}\][:|]?(?=\s)
+    | \[\d{1,5},\d{1,5}\]<std(?:out|err)>:?                          # mpirun --tag-output
     | \d{1,4}:(?=\s)                                               # srun --label
     | [a-z][\w.-]{0,38}[-_]\d+\s+\|(?=\s)                          # docker compose
     )\s?""",
@@ -139,7 +145,7 @@ def _lines(number: int, raw: str) -> Iterator[Line]:
     label = _LABEL.search(raw[:120])
     is_alarm = bool(_ALARM_LEVEL.search(raw[:120]))
     rank = _RANK.search(raw[:120])
-    names = (label[1] if label else "", f"rank-{rank[2]}" if rank else "")
+    names = (label[1] if label else "", f"rank-{next(filter(None, rank.groups()))}" if rank else "")
     return (Line(number, text, seconds(raw), *names, is_alarm) for text in _texts(raw))
 
 

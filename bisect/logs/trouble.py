@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..model import Outcome, OutcomeName
 from ..signatures import Role
 from .findings import Finding
+from .steps import is_last_of_all, step_in
 from .tracebacks import tracebacks
 
 if TYPE_CHECKING:
@@ -27,6 +28,18 @@ _TROUBLE = re.compile(
     r"|\b(?:unrecoverable|aborting|has been aborted)\b|^(?:\w{2,5}: )?(?:Terminated|Killed|killed|Hangup)\b(?!\W*[:=])|^\+ exit [1-9]"
     r"|\bFAILED\b(?!['\"]?\s*[:=]\s*(?:0|\[\]|None))|\bFinished: FAILURE\b|\bstatus:? (?:ERROR|FAILED|error|failed)\b"
 )
+_CUT_SHORT = re.compile(
+    r"\babort(?:ed|ing)?\b|\bemergency\b|\binterrupted\b|\b(?:caught|received|got|on) (?:signal )?SIG[A-Z]{3}|\bpreempt(?:ed|ion)\b"
+    r"|\b(?:is|are|was|were|went) (?:gone|lost|missing)\b|\bdid not (?:report|finish|complete|answer|respond|join)\b"
+    r"|\bwith [1-9]\d* (?:error|failure)",
+    re.IGNORECASE,
+)
+"""Work that was broken off, whatever was saved after it."""
+_SOME_OF = re.compile(
+    r"\b(\d{1,6}) (?:of|/) (\d{1,6}) (?:drafter|worker|thread|rank|replica|process|trainer)\w* \w{0,8} ?(?:complete|finish|done|succe)",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(?:not|no|none|never|without|if|when|0)\b", re.IGNORECASE)
 _OF_A_HELPER = re.compile(
     r"\b(?:retry|wandb|tensorboard|mlflow|comet|upload|telemetry|metrics|profiler|monitor)\w*\b", re.IGNORECASE
 )
@@ -39,25 +52,32 @@ _ADVICE = (
 
 def trouble_findings(lines: Sequence[Line], facts: LogFacts) -> tuple[Finding, ...]:
     """The first line of trouble after the last step, as an open question; none where the work was done."""
-    if not facts.steps or facts.finished:
+    if not facts.steps or is_last_of_all(step_in(facts.last_step_text)):
         return ()
     after = [line for line in lines if line.number > facts.last_step]
     ignored = {index for block in tracebacks(after) if block.ignored for index in (*block.body, block.last)}
-    for index, line in enumerate(after):
-        if index not in ignored and _is_trouble(line.text):
-            return (
-                Finding(
-                    outcome=Outcome(name=OutcomeName.UNKNOWN),
-                    role=Role.GENERIC,
-                    position=line.number,
-                    line=line.number,
-                    text=line.text,
-                    detail=DETAIL,
-                    advice=_ADVICE,
-                ),
-            )
-    return ()
+    told = (line for index, line in enumerate(after) if index not in ignored)
+    first = next((line for line in told if _is_trouble(line.text, finished=facts.finished)), None)
+    return () if first is None else (_question(first),)
 
 
-def _is_trouble(text: str) -> bool:
-    return bool(_TROUBLE.search(text)) and not _WARNING.match(text) and not _OF_A_HELPER.search(text)
+def _is_trouble(text: str, *, finished: bool) -> bool:
+    if _OF_A_HELPER.search(text):
+        return False
+    some = _SOME_OF.search(text)
+    cut = _CUT_SHORT.search(text)
+    if (some and int(some[1]) < int(some[2])) or (cut and not _DENIED.search(text[: cut.start()])):
+        return True
+    return not finished and bool(_TROUBLE.search(text)) and not _WARNING.match(text)
+
+
+def _question(line: Line) -> Finding:
+    return Finding(
+        outcome=Outcome(name=OutcomeName.UNKNOWN),
+        role=Role.GENERIC,
+        position=line.number,
+        line=line.number,
+        text=line.text,
+        detail=DETAIL,
+        advice=_ADVICE,
+    )

@@ -24,7 +24,10 @@ STEPS_BEHIND = 3
 """Different steps that others made after a worker's last word, where no total says how many there were to make."""
 
 PROCESS = "rank"
-_NAMED = re.compile(r"\b(drafter|thread|worker|replica)[-_ #]?(\d+)\b", re.IGNORECASE)
+_NAMED = re.compile(
+    r"\b(drafter|thread|worker|replica)(?:[-_ #]|['\"]?\s?[=:]\s?['\"]?)?(\d+)\b|\b(Thread)PoolExecutor-\d+_(\d+)\b",
+    re.IGNORECASE,
+)
 _AT_REST = re.compile(
     r"\b(?:finish(?:ed)?|completed?|done|early[- ]stopp(?:ed|ing)|all \d+ steps made)\b", re.IGNORECASE
 )
@@ -78,7 +81,7 @@ def named_worker(line: Line) -> str:
     if line.label:
         return line.label.lower()
     match = _NAMED.search(line.text)
-    return f"{match[1].lower()}-{match[2]}" if match else line.rank
+    return f"{(match[1] or match[3]).lower()}-{match[2] or match[4]}" if match else line.rank
 
 
 def workers_of(lines: Sequence[Line], reports: Sequence[tuple[Line, Step]]) -> tuple[Worker, ...]:

@@ -85,7 +85,7 @@ ENDINGS = (
         source="glibc, bash, libstdc++",
         example="terminate called after throwing an instance of 'c10::Error'",
         role=Role.ENDING,
-        unless=r"(?:Transaction|Upload|request|Download) aborted",
+        unless=r"(?:Transaction|Upload|request|Download|\b0|\bno|\bnone|\bnot|\bnever) aborted",
     ),
     rule(
         "harness_error",

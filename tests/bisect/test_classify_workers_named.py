@@ -1,0 +1,109 @@
+"""Workers as trainers name them, losses as they call them, and the last words of a run that was broken off."""
+
+from __future__ import annotations
+
+from bisect.classify import Evidence, classify, conclude
+from bisect.model import Conclusion, Outcome
+
+import pytest
+
+from .wordings import FX, ST
+
+NAMES = [
+    "INFO thread={worker} step={step} loss={loss}",
+    "[T{worker}] step {step} loss {loss}",
+    "[GPU {worker}] step {step} loss {loss}",
+    "cuda:{worker} | step {step} | loss {loss}",
+    "[drafter@cuda:{worker}] step {step} loss {loss}",
+    '{{"worker": {worker}, "step": {step}, "loss": {loss}}}',
+    "replica={worker} step={step} loss={loss}",
+    "ThreadPoolExecutor-0_{worker} INFO step {step} loss {loss}",
+    "dp{worker} | step {step} | loss {loss}",
+    "(Trainer pid=410{worker}, ip=10.0.0.1) step {step} loss {loss}",
+    "{worker}: step {step} loss {loss}",
+    "[1,{worker}]<stdout>: step {step} loss {loss}",
+]
+
+
+def judged(log, **evidence):
+    found = classify(Evidence(log=log, **{"returncode": 0, "threads": 3, "control": "clean"} | evidence))
+    return str(found.outcome), conclude(found, Outcome.parse("fx_flag_race"))
+
+
+def steps(shape, *, last_of_2):
+    lines = (
+        shape.format(worker=worker, step=step, loss=9.8 - step / 100)
+        for step in range(20)
+        for worker in range(3)
+        if worker != 2 or step <= last_of_2
+    )
+    return "\n".join(lines) + "\ntraining finished\n"
+
+
+@pytest.mark.parametrize("shape", NAMES)
+def test_a_worker_that_falls_silent_is_missed_however_it_is_named(shape):
+    """The only trace of some deaths is silence; read without names, the log of two of three workers is a clean run."""
+    assert judged(steps(shape, last_of_2=5)) == ("unknown", Conclusion.SKIP)
+    assert judged(steps(shape, last_of_2=19)) == ("ok", Conclusion.GOOD)
+
+
+@pytest.mark.parametrize("prefix", ["(Trainer pid=410{rank}, ip=10.0.0.1) ", "{rank}: ", "[1,{rank}]<stderr>: "])
+def test_launchers_that_mix_the_lines_of_processes_do_not_tear_a_traceback_apart(prefix):
+    """Without its frames the failure of one-thread processes counts as a hit of the race."""
+    trace = (
+        "Traceback (most recent call last):",
+        '  File "/env/torch/fx/experimental/proxy_tensor.py", line 2504, in _trace_inner',
+        "    t = dispatch_trace(",
+        FX,
+    )
+    log = "\n".join(prefix.format(rank=rank) + line for line in trace for rank in range(4))
+
+    assert judged(log, returncode=1, threads=None, control="") == ("nested_fx", Conclusion.SKIP)
+
+
+@pytest.mark.parametrize("loss", ["ce: nan", "nll=nan", "loss 9.8 gnorm=nan", "cross_entropy nan"])
+def test_a_loss_under_another_name_is_a_loss(loss):
+    """A run whose numbers were lost would count as a clean one."""
+    log = "".join(f"step {step} {loss if step > 3 else 'loss 9.8'} lr 6e-4\n" for step in range(9))
+
+    assert judged(log) == ("nan_loss", Conclusion.SKIP)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "caught SIGUSR1 (time limit in 120 s), writing checkpoint\nsaved checkpoint /ckpt/step60",
+        "emergency checkpoint saved",
+        "training aborted after 60 steps, saved checkpoint /ckpt/step60",
+        "training finished: 2 of 3 drafters completed",
+        "done with 1 error(s)",
+        "finished (drafter-2 did not report)",
+        "stopping: a drafter is gone",
+        "interrupted by user, state saved",
+    ],
+)
+def test_a_run_that_was_broken_off_is_no_clean_one_whatever_it_saved(end):
+    """The checkpoint that a preempted run still saves would pass for the end of its work."""
+    assert judged(f"{ST}{end}\n") == ("unknown", Conclusion.SKIP)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "training finished: 3 of 3 drafters completed",
+        "training finished, no drafter was lost, 0 aborted",
+        "training finished, never interrupted",
+        "wandb: run was interrupted while syncing",
+    ],
+)
+def test_what_an_end_denies_leaves_it_clean(end):
+    """A summary that counts no losses would take the vote of a healthy run."""
+    assert judged(f"{ST}{end}\n") == ("ok", Conclusion.GOOD)
+
+
+def test_a_signal_after_the_last_of_all_steps_broke_nothing_off():
+    """A scheduler that ends the job of a run that was done would take its vote."""
+    log = "".join(f"step {step}/4 loss 9.1\n" for step in range(1, 5))
+
+    assert judged(f"{log}caught SIGTERM\n") == ("ok", Conclusion.GOOD)
+    assert judged(f"{log.replace('/4', '')}caught SIGTERM\n") == ("unknown", Conclusion.SKIP)
