@@ -48,6 +48,7 @@ _NO_TRAINING_BAR = re.compile(
     r"|quantiz|import|unpack|copy)\w*|\.(?:safetensors|bin|pth?|parquet|arrow|jsonl?|tar|gz|zip|whl)\b",
     re.IGNORECASE,
 )
+_TRAINING_BAR = re.compile(r"\b(?:epoch[ _]?\d*|train(?:ing)?)\s*:?\s*(?:\d+%\|[^|]*\|)?\s*\Z", re.IGNORECASE)
 _PREPARED_BEFORE = re.compile(
     r"\b(?:pre-?process|tokeni[sz]|filter|prepar|convert|download|upload|fetch|captur|index|cach|build|install|setup|job|pipeline)\w*[ :]\Z",
     re.IGNORECASE,
@@ -113,9 +114,9 @@ def step_in(text: str) -> Step | None:
 def _is_none(text: str, match: re.Match[str]) -> bool:
     before = text[max(0, match.start() - 60) : match.start()]
     if match["bar_done"]:
-        return bool(_NO_TRAINING_BAR.search(text[max(0, match.start() - 120) : match.start()])) or (
-            match["bar_done"] == "0" and match["bar_total"] != "0"
-        )
+        title = text[max(0, match.start() - 120) : match.start()]
+        other = bool(_NO_TRAINING_BAR.search(title)) and not _TRAINING_BAR.search(title)
+        return other or (match["bar_done"] == "0" and match["bar_total"] != "0")
     if not match["unit"]:
         return False
     if _OPTION_BEFORE.search(before) or _SETTING_BEFORE.search(before) or _is_anothers(text, match, before):

@@ -22,6 +22,7 @@ _CHAINED = re.compile(r"\s*(?:During handling of the above|The above exception w
 _IGNORED = re.compile(r"Exception ignored (?:in|on|while)\b")
 _FRAME = re.compile(r'\s*File "([^"]+)", line \d+')
 _HEAD = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:: |:$|$)")
+_AT_EXIT = "multiprocessing/resource_tracker.py"
 _START = "Traceback (most recent call last)"
 
 
@@ -35,7 +36,8 @@ class Traceback:
         thread: the thread that its banner names; empty without one.
         frames: source files, outermost first.
         head: the exception; empty where the log was cut before it.
-        ignored: whether the interpreter says that it ignored the exception (in a destructor, at exit).
+        ignored: whether the interpreter says that it ignored the exception (in a destructor, at exit), or a helper of its
+            own that cleans up after it raised it.
     """
 
     body: tuple[int, ...]
@@ -88,8 +90,9 @@ def _block(lines: Sequence[Line], start: int, *, thread: str, ignored: bool) -> 
             break
         body.append(index)
         last = index
-    frames = (match[1] for index in body[1:] if (match := _FRAME.match(lines[index].text)))
-    return Traceback(body=tuple(body), last=last, thread=thread, frames=tuple(frames), head=head, ignored=ignored)
+    frames = tuple(match[1] for index in body[1:] if (match := _FRAME.match(lines[index].text)))
+    ignored = ignored or (bool(frames) and frames[-1].endswith(_AT_EXIT))
+    return Traceback(body=tuple(body), last=last, thread=thread, frames=frames, head=head, ignored=ignored)
 
 
 def _of_the_same_rank(lines: Sequence[Line], start: int) -> Iterator[int]:

@@ -23,14 +23,15 @@ if TYPE_CHECKING:
 
 DETAIL = "ended_in_trouble"
 _TROUBLE = re.compile(
-    r"^\W{0,3}(?:ERROR|FATAL|CRITICAL|[Ee]rror|[Ff]atal)\b(?!\W*(?:rate\b|0\b))|(?<!\w)(?:[A-Z]\w*|[a-z_.]+\.[A-Z]\w*)?(?:Error|Exception)(?=:|\(|$)"
+    r"^\W{0,3}(?:(?:ERROR|FATAL|CRITICAL)\b(?!\W*(?:rate|count|0)\b)|(?:[Ee]rror|[Ff]atal)(?::| (?:error|executing|running|while|in|during)\b)(?!\s*0\b))|(?<!\w)(?:[A-Z]\w*|[a-z_.]+\.[A-Z]\w*)?(?:Error|Exception)(?=:|\(|$)"
     r"|Traceback \(most recent call last\)|\bpanicked at\b|\bcore dumped\b|\bnon-zero (?:exit )?(?:code|status)\b"
     r"|\b(?:unrecoverable|aborting|has been aborted)\b|^(?:\w{2,5}: )?(?:Terminated|Killed|killed|Hangup)\b(?!\W*[:=])|^\+ exit [1-9]"
     r"|\bFAILED\b(?!['\"]?\s*[:=]\s*(?:0|\[\]|None))|\bFinished: FAILURE\b|\bstatus:? (?:ERROR|FAILED|error|failed)\b"
 )
 _CUT_SHORT = re.compile(
-    r"\babort(?:ed|ing)?\b|\bemergency\b|\binterrupted\b|\b(?:caught|received|got|on) (?:signal )?SIG[A-Z]{3}|\bpreempt(?:ed|ion)\b"
-    r"|\b(?:is|are|was|were|went) (?:gone|lost|missing)\b|\bdid not (?:report|finish|complete|answer|respond|join)\b"
+    r"\babort(?:ed|ing)\b|\bemergency\b|\binterrupted\b|\b(?:caught|received|got|on) (?:signal )?SIG[A-Z]{3}"
+    r"|\bpreempted\b|\bpreemption (?:notice|signal|requested|received)\b"
+    r"|\b(?:drafter|worker|thread|rank|replica|process|node|gpu|trainer|actor)s?(?:[-_ #:]?\d+)? (?:is|are|was|were|went|has been) (?:gone|lost|missing)\b|\bdid not (?:report|finish|complete|answer|respond|join)\b"
     r"|\bwith [1-9]\d* (?:error|failure)",
     re.IGNORECASE,
 )
@@ -39,7 +40,9 @@ _SOME_OF = re.compile(
     r"\b(\d{1,6}) (?:of|/) (\d{1,6}) (?:drafter|worker|thread|rank|replica|process|trainer)\w* \w{0,8} ?(?:complete|finish|done|succe)",
     re.IGNORECASE,
 )
-_DENIED = re.compile(r"\b(?:not|no|none|never|without|if|when|0)\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:not|no|none|never|without|if|when|0|(?:training|work|run) (?:finish|complet)ed|all done)\b", re.IGNORECASE
+)
 _OF_A_HELPER = re.compile(
     r"\b(?:retry|wandb|tensorboard|mlflow|comet|upload|telemetry|metrics|profiler|monitor)\w*\b", re.IGNORECASE
 )

@@ -25,7 +25,7 @@ STEPS_BEHIND = 3
 
 PROCESS = "rank"
 _NAMED = re.compile(
-    r"\b(drafter|thread|worker|replica)(?:[-_ #]|['\"]?\s?[=:]\s?['\"]?)?(\d+)\b|\b(Thread)PoolExecutor-\d+_(\d+)\b",
+    r"\b(drafter|thread|worker|replica)(?:[-_ #=]|['\"]\s?:\s?['\"]?)?(\d+)\b|\b(Thread)PoolExecutor-\d+_(\d+)\b",
     re.IGNORECASE,
 )
 _AT_REST = re.compile(

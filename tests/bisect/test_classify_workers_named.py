@@ -94,6 +94,10 @@ def test_a_run_that_was_broken_off_is_no_clean_one_whatever_it_saved(end):
         "training finished, no drafter was lost, 0 aborted",
         "training finished, never interrupted",
         "wandb: run was interrupted while syncing",
+        "launcher: training finished, target servers got SIGTERM and exited",
+        "3 samples were lost to truncation",
+        "slurm: preemption mode CANCEL, requeue enabled",
+        "error count 0",
     ],
 )
 def test_what_an_end_denies_leaves_it_clean(end):
@@ -107,3 +111,19 @@ def test_a_signal_after_the_last_of_all_steps_broke_nothing_off():
 
     assert judged(f"{log}caught SIGTERM\n") == ("ok", Conclusion.GOOD)
     assert judged(f"{log.replace('/4', '')}caught SIGTERM\n") == ("unknown", Conclusion.SKIP)
+
+
+@pytest.mark.parametrize("title", ["Training drafter: ", "[loader=map-style, cached features] epoch 0: "])
+def test_a_bar_of_training_is_no_worker_and_no_bar_of_a_loader(title):
+    """`drafter: 1%|` would name a worker that fell silent, and a setting before the bar would hide every step."""
+    bars = "".join(f"\r{title}{done}%|#| {done}/50 [00:{done:02d}<01:00, 1.2it/s, loss=9.1]" for done in range(1, 51))
+
+    assert judged(bars) == ("ok", Conclusion.GOOD)
+
+
+def test_the_cleaner_of_left_over_segments_is_no_part_of_the_run():
+    """A race of the interpreter's own helper at exit would cost a healthy run its verdict."""
+    trace = 'Traceback (most recent call last):\n  File "/usr/lib/python3.12/{}", line 247, in main\n    f()\nKeyError: "/x"\n'
+
+    assert judged(ST + trace.format("multiprocessing/resource_tracker.py")) == ("ok", Conclusion.GOOD)
+    assert judged(ST + trace.format("queue.py"))[0] != "ok"
