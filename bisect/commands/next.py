@@ -15,7 +15,7 @@ from envs.errors import UsageError
 
 from .. import throughput
 from ..engine import next_step
-from ..lineup import scattered
+from ..lineup import lineup, scattered
 from ..model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Probe
 from ..probability import percent
 from ..problem_file import EXAMPLE, OPTIONAL, REQUIRED, WORDS, num_workers, parse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..model import Step
+    from ..problem_file import Question
 
 
 EPILOG = f"""\
@@ -55,6 +56,8 @@ def run(args: argparse.Namespace, *, stdout: TextIO, stderr: TextIO) -> int:
     question = parse(_read(args.problem))
     for stretches in scattered(question.problem):
         print(f"note: {_apart(stretches)}", file=stderr)
+    if ignored := _outside(question):
+        print(f"note: {ignored}", file=stderr)
     workers = question.workers if args.workers is None else num_workers(args.workers, "--workers")
     decide = throughput.next_step if any(seen.value is not None for seen in question.observations) else next_step
     step = decide(question.problem, question.observations, workers=workers, pending=question.pending)
@@ -68,6 +71,17 @@ def _apart(stretches: Sequence[Sequence[str]]) -> str:
         f"{names} are equal and do not lie side by side: only neighbours are taken for one candidate, so they count "
         f"as {len(stretches)}"
     )
+
+
+def _outside(question: Question) -> str:
+    """What was seen of candidates that do not lie between the ends, or ''."""
+    inside = {name for group in lineup(question.problem, ()).groups for name in group}
+    outside = dict.fromkeys(seen.candidate for seen in question.observations if seen.candidate not in inside)
+    if not outside:
+        return ""
+    lie = "lies" if len(outside) == 1 else "lie"
+    ends = f"{question.problem.good} and {question.problem.bad}"
+    return f"{', '.join(outside)} {lie} outside the ends {ends}: what was seen there is no evidence here"
 
 
 def _read(name: str) -> str:
@@ -160,7 +174,12 @@ def as_text(step: Step) -> str:
             return "\n".join([f"found: {_sentence(step)}", *step.notes])
         case Narrowed():
             return "\n".join(
-                [f"narrowed: {_sentence(step)}", f"suspects: {' '.join(step.suspects)}", step.reason, *step.notes]
+                [
+                    f"narrowed: {_sentence(step)}",
+                    f"suspects: {' '.join(step.suspects)}",
+                    f"{step.reason}: a result for one of them narrows this further",
+                    *step.notes,
+                ]
             )
         case NoRegression():
             return f"no regression: {step.reason}; a failure rate up to {step.allowed_rate:.3f} remains possible"

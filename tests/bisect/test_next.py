@@ -73,6 +73,25 @@ def test_a_hole_is_narrowed_with_its_suspects(capsys, tmp_path):
 
     assert code == 4
     assert (step["step"], step["suspects"]) == ("narrowed", ["d3", "d4", "d5"])
+    assert "could not be tested: a result for one of them narrows this further\n" in _run(data, capsys, tmp_path)[1].out
+
+
+def test_one_result_of_a_skipped_candidate_narrows_further(capsys, tmp_path):
+    """The sentence under a range would promise what the engine does not do."""
+    skipped = [*DATA["observations"] * 3, *[["d2", "good"]] * 8, ["d3", "skip"], ["d4", "skip"]]
+    _, output = _run({**DATA, "observations": [*skipped, ["d3", "good"]]}, capsys, tmp_path, "--json")
+
+    assert json.loads(output.out)["suspects"] == ["d4", "d5"]
+
+
+def test_what_was_seen_outside_the_ends_is_told_to_be_ignored(capsys, tmp_path):
+    """A good end named too new would leave out a failure that lies before it, without a word."""
+    outside = {**DATA, "good": "d2", "bad": "d4", "observations": [["d1", "bad"], ["d5", "bad"], ["d2", "good"]]}
+
+    assert _run(outside, capsys, tmp_path)[1].err == (
+        "note: d1, d5 lie outside the ends d2 and d4: what was seen there is no evidence here\n"
+    )
+    assert _run(DATA, capsys, tmp_path)[1].err == ""
 
 
 def test_a_contradiction_invents_nothing(capsys, tmp_path):
