@@ -19,6 +19,7 @@ from envs.place import refuse_unavailable
 
 from .commits import refuse_no_repository
 from .probe import RunKind
+from .workload import WORKLOAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
     from .commands.search_options import Asked
 
-WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
 _REFUSED = 2
 _OWN_COMMANDS = ("python", "pip", "torchrun")
 """Beginnings of commands that every environment has."""

@@ -34,9 +34,9 @@ from ..matrix.report import HazardAnswer, Origin, Report, make_report
 from ..matrix.run import MatrixRun
 from ..matrix.schedule import Plan, plan, plan_text
 from ..matrix.store import MatrixDirectory
-from ..probe import code_digest
 from ..redaction import without_credentials
-from ..surroundings import WORKLOAD, refuse_options, refuse_unusable
+from ..surroundings import refuse_options, refuse_unusable
+from ..workload import WORKLOAD, code_digest
 from .matrix_options import BUDGET, DEFAULT_AXES, Request, add_arguments, request_of
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from bisect.probe import stage
+from bisect.workload import stage
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
