@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
+from envs import settings
 from envs.errors import ToolError
 from envs.process import cannot_write, drop_output
 
@@ -69,6 +71,8 @@ def main(argv: Sequence[str]) -> int:
         parser.error(f"{command} takes nothing after --")
     try:
         args = parser.parse_args(options, argparse.Namespace(rest=rest, argv=tuple(argv[1:])))
+        if hasattr(args, "backend"):
+            args.argv = (*settings.spell_out(args, os.environ), *args.argv)
         code: int = module.run(args, stdout=sys.stdout, stderr=sys.stderr)
         sys.stdout.flush()
     except ToolError as error:

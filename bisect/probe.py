@@ -9,7 +9,6 @@ of the staged code), `staged/` (the code that ran), `lock.toml`, `log.txt`, `res
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -24,11 +23,13 @@ from typing import TYPE_CHECKING, Protocol
 from envs import machine, scrub
 from envs.errors import CannotRunError
 
+from .again import SCRIPT, script_again
 from .files import write_atomically
 from .heartbeat import Heartbeat
 from .log_limit import LIMIT_BYTES, LogLimit
 from .record_file import NAME, record_in
 from .redaction import without_credentials, without_secrets
+from .workload import stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 CHUNK = 1 << 20
-_WORKLOAD = Path(__file__).resolve().parent.parent / "dflash"
 
 
 class EvidenceGoneError(CannotRunError):
@@ -160,6 +160,8 @@ def run_once(
     argv = _argv(built, request, directory)
     variables = _variables(built, request, directory)
     _keep_lock(built, directory)
+    here, cwd = directory.resolve(), _cwd(request, directory).resolve()
+    readable = (built.path, here / "staged", cwd)
     record = _record(built, request, argv=argv, code=digest, variables=variables)
     _write_record(directory, record)
     stop = stop or threading.Event()
@@ -170,11 +172,11 @@ def run_once(
     try:
         completed = built.place.run(
             argv,
-            cwd=_cwd(request, directory),
+            cwd=cwd,
             env=variables,
-            writable=(directory,),
-            readable=(built.path, directory / "staged", _cwd(request, directory)),
-            output=directory / "log.txt",
+            writable=(here,),
+            readable=readable,
+            output=here / "log.txt",
             watch=lambda elapsed_s: heartbeat.is_dead(elapsed_s) or log.is_passed(),
             warn_signal=signal.SIGABRT if request.kind is RunKind.TRAIN else signal.SIGTERM,
         )
@@ -192,6 +194,9 @@ def run_once(
         "seconds": round(completed.seconds, 3),
         "last_progress": heartbeat.last,
     }
+    sealed = built.place.sealed(argv, cwd=cwd, env=variables, writable=(here,), readable=readable)
+    if sealed is not None:  # written after the run, which may write here too: it is started outside of the container
+        write_atomically(directory / SCRIPT, script_again(sealed, here, cache=request.cache))
     _write_record(directory, {**record, "ended": ended})
     return RunRecord(
         directory=directory,
@@ -223,21 +228,6 @@ def load_record(directory: Path) -> RunRecord | None:
         last_progress=ended["last_progress"],
         cut=ended.get("cut", ""),
     )
-
-
-def stage(target: Path) -> str:
-    """Copy the workload alone into `target`, so that a child never sees this repository; the code's digest."""
-    shutil.copytree(_WORKLOAD, target / "dflash", ignore=shutil.ignore_patterns("__pycache__"))
-    return code_digest(target / "dflash")
-
-
-def code_digest(folder: Path) -> str:
-    """sha256 over the relative names and bytes of every source file, in name order."""
-    total = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        total.update(f"{path.relative_to(folder).as_posix()}\0".encode())
-        total.update(path.read_bytes())
-    return total.hexdigest()
 
 
 def _argv(built: Environment, request: RunRequest, directory: Path) -> tuple[str, ...]:

@@ -16,7 +16,13 @@ NAME = "record.json"
 _ENDED: Shape = {
     "returncode": COUNT, "timed_out": TRUTH, "cut": may_lack(TEXT), "seconds": SECONDS, "last_progress": OBJECT
 }  # fmt: skip
-_RECORD: Shape = {"environment": TEXT, "argv": TEXTS, "node": may_lack(TEXT), "ended": may_lack(record(_ENDED))}
+_RECORD: Shape = {
+    "environment": TEXT,
+    "argv": TEXTS,
+    "node": may_lack(TEXT),
+    "image": may_lack(TEXT),
+    "ended": may_lack(record(_ENDED)),
+}
 
 
 def record_in(directory: Path) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from envs.errors import UsageError
 
 from . import commits, locks
-from .again import repeat_run, resume_command
+from .again import repeat_run, resume_command, with_variables
 from .engine.certain import next_certain_step, useless_when_certain
 from .files import write_atomically
 from .journal import FILE_NAME, read_planned
@@ -89,7 +89,8 @@ def _asked(contents: Contents, directory: Path) -> Mapping[str, Any]:
 
 def _reproduce(contents: Contents, directory: Path) -> tuple[str, ...]:
     words = ["python", "-m", "bisect", contents.header["command"], *contents.header["argv"]]
-    return (shlex.join(words), f"python -m bisect report {shlex.quote(str(directory))}")
+    search = with_variables(shlex.join(words), contents.header.get("variables", {}))
+    return (search, f"python -m bisect report {shlex.quote(str(directory))}")
 
 
 def _neighbour_commands(contents: Contents, directory: Path, names: tuple[str, ...]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from .again import engine_variables
 from .builds import Builder
 from .commands.search_options import Asked, default_run_directory, without_out
 from .driver import Event, Search
@@ -110,7 +111,8 @@ def _open(request: Request, path: Path, launcher: Launcher, stderr: IO[str]) -> 
     else:
         argv = without_out(request.argv)
         header = {"command": request.kind, "argv": argv, "identity": identity.options, "cwd": str(Path.cwd())}
-        journal = Journal.create(path, {**header, "definition": digests_of(request.base)})
+        variables = engine_variables(request.settings, request.base)
+        journal = Journal.create(path, {**header, "variables": variables, "definition": digests_of(request.base)})
     if journal.contents.plan(request.directory) is None:
         plan = new_plan(request)
         print("\n".join(plan["lines"]), file=stderr, flush=True)

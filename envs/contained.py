@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import interpreter, machine, sandbox, seal
 from .errors import CannotBuildError, CannotRunError
+from .run_line import Sealed, client_of
 from .sandbox import SYSTEM_PATH
 from .scrub import NETWORK
 
@@ -75,6 +76,19 @@ class Container:
             hint=f"it has {', '.join(row[1] for row in answered) or 'none'}; make another base image",
             outcome="not_published",
         )
+
+    def sealed(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        writable: Sequence[Path],
+        readable: Sequence[Path],
+    ) -> Sealed:
+        """The container that `run` makes of this, and the client that makes it once more."""
+        box = self._box(argv, cwd=cwd, env=env, mounts=_mounts(writable, readable))
+        return Sealed(client=client_of(self.engine_name, self.engine.address), box=box)
 
     def run(
         self,

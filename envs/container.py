@@ -46,7 +46,7 @@ class Engine:
 
     def __init__(self, client: docker.APIClient, *, address: str, name: str) -> None:
         self._client = client
-        self._address = address
+        self.address = address
         self.name = name
 
     def close(self) -> None:
@@ -189,13 +189,13 @@ class Engine:
     def _remove(self, identifier: str) -> None:
         """Remove a container; one that is gone, or an engine that is gone, leaves nothing to do here."""
         with contextlib.suppress(docker.errors.APIError, requests.RequestException, OSError):
-            _knock(self._address)
+            _knock(self.address)
             self._client.remove_container(identifier, v=True, force=True)
 
     def _asked(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401  (the engine answers JSON)
         """Ask the engine; its refusals and its disappearance as errors of ours."""
         try:
-            _knock(self._address)
+            _knock(self.address)
             return question()
         except (docker.errors.APIError, requests.RequestException, OSError) as error:
             raise _error(error) from error

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from . import container
     from .process import Completed
+    from .run_line import Sealed
     from .settings import Settings
 
 
@@ -37,6 +38,17 @@ class Place(Protocol):
     def digests(self) -> tuple[str, ...]: ...
     @property
     def engine_name(self) -> str: ...
+
+    def sealed(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        writable: Sequence[Path],
+        readable: Sequence[Path],
+    ) -> Sealed | None:
+        """The container that `run` makes of this; None where it makes none."""
 
     def shortcomings(self) -> tuple[str, ...]:
         """One line on what the place does not hold a run to, or none."""
@@ -69,6 +81,18 @@ class HostPlace:
     image: str = ""
     digests: tuple[str, ...] = ()
     engine_name: str = ""
+
+    def sealed(
+        self,
+        argv: Sequence[str],  # noqa: ARG002
+        *,
+        cwd: Path,  # noqa: ARG002
+        env: Mapping[str, str],  # noqa: ARG002
+        writable: Sequence[Path],  # noqa: ARG002
+        readable: Sequence[Path],  # noqa: ARG002
+    ) -> None:
+        """There is none on the host."""
+        return
 
     def shortcomings(self) -> tuple[str, ...]:
         """Nothing is promised of a run on the host."""

@@ -106,6 +106,21 @@ def from_arguments(arguments: argparse.Namespace, environ: Mapping[str, str]) ->
     return _with_index(settings, arguments.index or "", "--index")
 
 
+def spell_out(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Take what ENVS_BACKEND and ENVS_BASE_IMAGE say as if it had been given with the flags, and tell the flags.
+
+    A command line that is kept, to be given again in another shell, must not mean the host there.
+    """
+    words: list[str] = []
+    if not arguments.backend and environ.get("ENVS_BACKEND") == "container":
+        arguments.backend = "container"
+        words += ["--backend", "container"]
+    if arguments.backend == "container" and not arguments.base_image and environ.get("ENVS_BASE_IMAGE"):
+        arguments.base_image = environ["ENVS_BASE_IMAGE"]
+        words += ["--base-image", arguments.base_image]
+    return tuple(words)
+
+
 def parse_size(text: str) -> int:
     """`50G` -> 50000000000."""
     match = _SIZE.match(text.upper())

@@ -18,13 +18,14 @@ from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
+from ..again import engine_variables, with_variables
 from ..builds import changed_before, changed_since
 from ..files import make_run_directory, refuse_used
 from ..hazards_report import ProbedEnvironment, as_json, exit_code, render
 from ..probe import RunKind, RunRequest, run_once
 from ..result_file import ResultError, parse_hazards
 from .probe_options import PLAIN, hazard_workaround
-from .search_options import HAZARDS, add_environment_options, default_run_directory
+from .search_options import HAZARDS, add_environment_options, default_run_directory, environment_words
 
 if TYPE_CHECKING:
     import argparse
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         found = probe(definition.name, built, request, directory / definition.name)
         probed.append(replace(found, changed=changed or changed_since(built.name, built.digest, chosen.store)))
         say(f"{definition.name}: probed")
-    reproduce = _command_line(args)
+    reproduce = with_variables(command_line(args), engine_variables(chosen, *definitions))
     text = json.dumps(as_json(probed, reproduce=reproduce), indent=1)
     (directory / "answer.json").write_text(text + "\n", encoding="utf-8")
     (directory / "report.txt").write_text(render(probed, reproduce=reproduce) + "\n", encoding="utf-8")
@@ -106,8 +107,13 @@ def _last_words(record: RunRecord) -> str:
     return f"{ended}: {' / '.join(lines)}" if lines else ended
 
 
-def _command_line(args: argparse.Namespace) -> str:
+def command_line(args: argparse.Namespace) -> str:
+    """The command that repeats this one, from the options that were given."""
     words = ["python", "-m", "bisect", "hazards", *args.envs]
-    defaults = (("only", ""), ("workaround", PLAIN), ("index", None), ("wheelhouse", None))
-    given = [(name, getattr(args, name)) for name, default in defaults if getattr(args, name) != default]
-    return shlex.join([*words, *(text for name, value in given for text in (f"--{name}", str(value)))])
+    given = [
+        (name, getattr(args, name))
+        for name, default in (("only", ""), ("workaround", PLAIN))
+        if getattr(args, name) != default
+    ]
+    words += [text for name, value in given for text in (f"--{name}", value)]
+    return shlex.join([*words, *environment_words(args)])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from envs import settings, spec
 from envs.errors import UsageError
 
+from ..again import engine_variables, with_variables
 from ..journal import FILE_NAME
 from ..launch import PLACES
 from ..matrix.as_json import parse_report
@@ -94,11 +95,13 @@ def request_of(args: argparse.Namespace) -> Request:
     text, source = _axes_text(args, directory)
     axes = parse_axes(text, shipped=[definition.name for definition in spec.shipped()], source=source)
     together = at_the_same_time(args, takes_gpu=takes_gpu(axes.profile))
+    here = settings.from_arguments(args, os.environ)
+    command = shlex.join(["python", "-m", "bisect", "matrix", *map(without_credentials, args.argv)])
     return Request(
         axes=axes,
         axes_text=text,
         budget=parse_budget(args.budget) if args.budget else axes.budget,
-        settings=settings.from_arguments(args, os.environ),
+        settings=here,
         directory=directory,
         old=_old(args.compare) if args.compare else None,
         gate=parse_gate(args.fail_on),
@@ -111,7 +114,7 @@ def request_of(args: argparse.Namespace) -> Request:
         pairs=args.pairs,
         together=together,
         argv=tuple(args.argv),
-        command=shlex.join(["python", "-m", "bisect", "matrix", *(without_credentials(word) for word in args.argv)]),
+        command=with_variables(command, engine_variables(here)),
     )
 
 

@@ -15,6 +15,7 @@ from envs import settings, spec
 from envs.build import is_built
 from envs.errors import UsageError
 
+from ..again import engine_variables
 from ..builds import Builder
 from ..executor import ProbeRunner, import_is_the_question
 from ..files import make_run_directory, only_one, write_atomically
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         make_run_directory(directory)
     say(f"run directory: {directory}")
     with interruptible(partial(stopped_search, directory)), only_one(directory):
-        journal = _journal(directory, args, request)
+        journal = _journal(directory, args, request, engine_variables(here))
         try:
             _search(journal, request, sides, cost=cost, here=here, say=say)
         finally:
@@ -180,15 +181,15 @@ def _dumped(name: str | None) -> Mapping[str, str]:
     return dumped(_text(name)) if name else {}
 
 
-def _journal(directory: Path, args: argparse.Namespace, request: Asked) -> Journal:
+def _journal(directory: Path, args: argparse.Namespace, request: Asked, variables: Mapping[str, str]) -> Journal:
     path = directory / FILE_NAME
     identity = request.identity
     if path.exists():
         journal = Journal.open(path)
         identity.refuse_another(journal.contents.header, KIND, path)
         return journal
-    words = without_out(args.argv)
-    return Journal.create(path, {"command": KIND, "argv": words, "identity": identity.options, "cwd": str(Path.cwd())})
+    header = {"command": KIND, "argv": without_out(args.argv), "identity": identity.options, "cwd": str(Path.cwd())}
+    return Journal.create(path, {**header, "variables": variables})
 
 
 def _search(

@@ -59,6 +59,13 @@ def add_environment_options(parser: argparse.ArgumentParser, *, places: Sequence
         parser.add_argument("--slurm-profile", metavar="FILE", help=told)
 
 
+def environment_words(args: argparse.Namespace) -> list[str]:
+    """The options given of where environments come from and where they run, as a command line spells them."""
+    names = ("index", "wheelhouse", "default_index", "backend", "base_image")
+    given = [(name, getattr(args, name)) for name in names if getattr(args, name) is not None]
+    return [text for name, value in given for text in (f"--{name.replace('_', '-')}", str(value))]
+
+
 def add_search_options(parser: argparse.ArgumentParser) -> None:
     """The options of every ordered search."""
     parser.set_defaults(parser=parser)

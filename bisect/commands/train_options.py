@@ -13,6 +13,7 @@ from envs import cache, settings, spec
 from envs.errors import UsageError
 from envs.resolve import newest
 
+from ..again import engine_variables, with_variables
 from ..launch import PLACES
 from .search_options import add_environment_options, compiles_native_code, default_run_directory
 
@@ -96,7 +97,7 @@ def request_of(args: argparse.Namespace) -> Request:
         token_budget=args.token_budget,
         timeout_s=args.timeout,
         directory=Path(args.out) if args.out else default_run_directory(f"train-{definition.name}"),
-        reproduce=command_line(args),
+        reproduce=with_variables(command_line(args), engine_variables(here, definition)),
         on=args.on,
         slurm_profile=args.slurm_profile or "",
         workers=args.workers,
@@ -137,7 +138,9 @@ def command_line(args: argparse.Namespace) -> str:
         ("cache", "cold"),
         ("index", None),
         ("wheelhouse", None),
+        ("default_index", None),
         ("backend", None),
+        ("base_image", None),
         ("date", ""),
         ("on", "local"),
         ("slurm_profile", None),

@@ -21,6 +21,7 @@ from envs import settings, spec
 from envs.build import build
 from envs.errors import UsageError
 
+from ..again import engine_variables, with_variables
 from ..builds import changed_before, changed_since
 from ..cures import FLAG_HAZARDS, NAMES, PROBED_UNDER, Cure, CureRun, price_all
 from ..cures_report import CureAnswer, as_json, exit_code, render, sorted_prices
@@ -31,7 +32,7 @@ from ..progress import follow
 from ..run_plan import show_plan
 from ..surroundings import refuse_options, refuse_unusable
 from .hazards import probe, probe_request
-from .search_options import add_environment_options, default_run_directory
+from .search_options import add_environment_options, default_run_directory, environment_words
 
 if TYPE_CHECKING:
     import argparse
@@ -104,7 +105,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         control=control,
         amplified=args.amplify,
         directory=str(request.directory),
-        reproduce=_command_line(args),
+        reproduce=with_variables(command_line(args), engine_variables(chosen, definition)),
         changed=changed or changed_since(built.name, built.digest, chosen.store),
     )
     text = json.dumps(as_json(answer), indent=1)
@@ -220,10 +221,11 @@ def _benchmark_arguments(args: argparse.Namespace) -> tuple[str, ...]:
     return (*pairs, *(["--amplify"] if args.amplify else []))
 
 
-def _command_line(args: argparse.Namespace) -> str:
+def command_line(args: argparse.Namespace) -> str:
+    """The command that repeats this one, from the options that were given."""
     words = ["python", "-m", "bisect", "workarounds", args.env, *_benchmark_arguments(args)]
-    defaults = (("only", ""), ("repeat", 3), ("threads", None), ("index", None), ("wheelhouse", None))
-    for name, default in defaults:
+    for name, default in (("only", ""), ("repeat", 3), ("threads", None)):
         if getattr(args, name) != default:
             words += [f"--{name}", str(getattr(args, name))]
+    words += environment_words(args)
     return shlex.join([*words, *(["--no-control"] if args.no_control else [])])

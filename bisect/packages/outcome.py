@@ -6,9 +6,10 @@ import json
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from ..again import resume_command
+from ..again import repeat_run, resume_command, with_variables
 from ..journal import FILE_NAME, read_planned
 from ..model import Conclusion
+from ..record_file import record_in
 from . import FoundSet, Innocent, ProbeSet, SetExhausted
 from .report import SetReport
 from .search import decision, items_of, mix_name, observations_of, problem_of
@@ -101,9 +102,14 @@ def _changes_in(path: Path) -> Mapping[str, Sequence[str]]:
 
 
 def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str, ...]:
-    again = f"python -m bisect {contents.header['command']} {shlex.join(contents.header['argv'])}"
+    header = contents.header
+    search = f"python -m bisect {header['command']} {shlex.join(header['argv'])}"
+    again = with_variables(search, header.get("variables", {}))
     if not isinstance(step, FoundSet):
         return (again,)
+    locks = f"# locks of every mix: {directory / 'environments'}"
+    if sealed := _sealed_run(contents, directory, step):
+        return (again, *sealed, locks)
     plan = contents.of("plan")[-1]
     guilty = [item for item in items_of(plan) if item.id in step.members]
     installed = [item for item in guilty if item.kind == "package" and item.bad]
@@ -116,7 +122,19 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
     lines += [_export(name, text) for name, text in plan.get("common", {}).items()]
     lines += [_export(item.name, item.bad) for item in guilty if item.kind == "variable"]
     lines += [f"# {item.name} in its site-packages holds: {item.bad}".strip() for item in guilty if item.kind == "pth"]
-    return (again, *lines, f"# locks of every mix: {directory / 'environments'}")
+    return (again, *lines, locks)
+
+
+def _sealed_run(contents: Contents, directory: Path, found: FoundSet) -> tuple[str, ...]:
+    """A run with the guilty set alone, where it was made in a container: nobody installs into one by hand."""
+    for entry in contents.of("observed"):
+        if entry["run"] and entry["conclusion"] == Conclusion.BAD and set() < set(entry["items"]) <= set(found.members):
+            run = directory / entry["run"]
+            record = record_in(run) or {}
+            if record.get("image"):
+                told = f"# with these differences alone: in {record['environment']}, log in {run / 'log.txt'}"
+                return (told, repeat_run(record, run, cwd=contents.header["cwd"]))
+    return ()
 
 
 def _export(name: str, text: str | None) -> str:

@@ -2,8 +2,9 @@
 
 import json
 from bisect.log_limit import GIB, too_long
-from bisect.probe import RunKind, RunRequest, code_digest, load_record, run_once
+from bisect.probe import RunKind, RunRequest, load_record, run_once
 from bisect.redaction import without_secrets
+from bisect.workload import code_digest
 from dataclasses import replace
 from pathlib import Path
 

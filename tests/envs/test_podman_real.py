@@ -6,12 +6,14 @@ import dataclasses
 import json
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from envs import container, place, sandbox, settings
 from envs.errors import CannotRunError
+from envs.run_line import run_line
 
 from . import engines, stubs
 
@@ -67,6 +69,19 @@ def test_podman_says_who_it_is_and_what_it_does_not_keep(small, tmp_path):
     assert small.engine_name.startswith("podman ")
     assert killed.returncode == 137
     assert small.shortcomings() == (() if told else (f"{small.engine_name} cannot be relied on for: {UNTOLD}",))
+
+
+def test_the_line_that_repeats_a_run_is_one_that_podman_takes(small, tmp_path):
+    """It is written with docker's options, and another engine would answer for the default one."""
+    code = "import os, socket; print(os.getcwd()); socket.create_connection(('192.0.2.1', 80), 3)"
+    sealed = small.sealed(["python3", "-c", code], cwd=tmp_path, env={}, writable=(tmp_path,), readable=())
+
+    done = subprocess.run(
+        run_line(sealed), env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False
+    )
+
+    assert (done.returncode, done.stdout) == (1, f"{tmp_path}\n"), done.stderr
+    assert "Network is unreachable" in done.stderr
 
 
 def test_a_dropped_gpu_request_is_noticed(small, tmp_path):

@@ -49,3 +49,30 @@ def test_a_directory_without_wheels_is_told(tmp_path):
     """The search would go to another index than the one that was meant, and find other builds there."""
     with pytest.raises(UsageError, match="--index: there are no wheels in"):
         parsed("--index", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("argv", "environ", "told"),
+    [
+        ((), {}, ()),
+        ((), {"ENVS_BASE_IMAGE": "b:1"}, ()),
+        ((), {"ENVS_BACKEND": "container"}, ("--backend", "container")),
+        (
+            (),
+            {"ENVS_BACKEND": "container", "ENVS_BASE_IMAGE": "b:1"},
+            ("--backend", "container", "--base-image", "b:1"),
+        ),
+        (("--backend", "container"), {"ENVS_BASE_IMAGE": "b:1"}, ("--base-image", "b:1")),
+        (("--backend", "container", "--base-image", "a:1"), {"ENVS_BASE_IMAGE": "b:1"}, ()),
+        (("--backend", "venv"), {"ENVS_BACKEND": "container"}, ()),
+    ],
+)
+def test_a_container_asked_for_by_a_variable_is_spelled_out(argv, environ, told):
+    """Resumed or repeated in another shell, the search would go on with runs on the host."""
+    parser = argparse.ArgumentParser()
+    settings.add_arguments(parser)
+    given = parser.parse_args(argv)
+
+    assert settings.spell_out(given, environ) == told
+    here = settings.from_arguments(given, {"HOME": "/home/someone"})
+    assert here == settings.from_arguments(parser.parse_args([*told, *argv]), {"HOME": "/home/someone"})
