@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_WORKERS = 1000
+KINDS = {
+    type(None): "null", bool: "a truth value", int: "a number", float: "a number", str: "a text", list: "a list",
+    dict: "an object",
+}  # fmt: skip
 WORDS = {word.value: word for word in (Conclusion.GOOD, Conclusion.BAD, Conclusion.SKIP)}
 REQUIRED = ("candidates", "observations", "good", "bad")
 OPTIONAL = ("confidence", "max_runs", "build_cost", "cached", "equal", "workers", "pending")
@@ -47,7 +51,7 @@ def parse(text: str) -> Question:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the problem is not JSON: {error}", hint=EXAMPLE) from error
     if not isinstance(data, dict):
-        raise UsageError(f"the problem is a {type(data).__name__}, not an object", hint=EXAMPLE)
+        raise UsageError(f"the problem is {KINDS[type(data)]}, not an object", hint=EXAMPLE)
     missing = [key for key in REQUIRED if key not in data]
     unknown = [key for key in data if key not in REQUIRED + OPTIONAL]
     if missing or unknown:
@@ -133,7 +137,7 @@ def _observation(entry: object, candidates: tuple[str, ...]) -> Observation:
 
 def _list(value: object, what: str) -> list[object]:
     if not isinstance(value, list):
-        raise UsageError(f"{what} is a {type(value).__name__}, not a list", hint=EXAMPLE)
+        raise UsageError(f"{what} is {KINDS[type(value)]}, not a list", hint=EXAMPLE)
     return value
 
 
