@@ -195,7 +195,7 @@ def test_throughput_ratios_are_searched_as_throughput(capsys, tmp_path):
         pytest.param("[]", "the problem is a list, not an object", id="not an object"),
         pytest.param("null", "the problem is null, not an object", id="null"),
         pytest.param("3", "the problem is a number, not an object", id="a number"),
-        pytest.param({"candidates": None}, "candidates is a NoneType", id="candidates are no list"),
+        pytest.param({"candidates": None}, "candidates is null, not a list", id="candidates are no list"),
         pytest.param({"candidates": ["d1", 5]}, "has 5", id="a number for a name"),
         pytest.param({"candidates": ["d1", "d2", "d2", "d5"]}, "given twice: ['d2']", id="duplicate"),
         pytest.param({"good": "d9"}, "endpoint 'd9'", id="good is unknown"),
