@@ -35,6 +35,8 @@ REVERSED_FOR_SURE, REVERSED_PERHAPS = 0.001, 0.1
 """Exact chances below which the good end is said to fail more often, or is run again before innocence is claimed."""
 CLEARLY = 7.0
 """A confirming environment's own runs must fit what is claimed of it this many times better than the contrary."""
+GONE = 20.0
+"""The same for everything without a member: four lucky passes would hide that another one suffices as well."""
 SHOWN = 5
 
 
@@ -180,7 +182,7 @@ def claim(
         if largest and not check.fails:
             able = [_largest(room, check)]
         clearest = max(able, key=lambda mix: fit(top, mix, fails=check.fails))
-        if fit(top, clearest, fails=check.fails) < CLEARLY:
+        if fit(top, clearest, fails=check.fails) < (GONE if largest and not check.fails else CLEARLY):
             return _probe(room, clearest, check.purpose, belief) if _affordable(problem, room) else None
         done[check.purpose].append(count_of(clearest))
     return FoundSet(

@@ -216,6 +216,32 @@ def test_two_independent_culprits_are_both_named():
     assert found.reverse[0].items.isdisjoint(culprits)
 
 
+def test_a_member_is_gone_only_after_more_than_four_passes_at_even_odds():
+    """Of two that suffice each, one would be named, and reverting it alone be called the cure, in one of fifteen."""
+    runs = {
+        ("p0", "p1", "p2"): (4, 4),
+        (): (0, 8),
+        ("p0",): (4, 4),
+        ("p0", "p1"): (4, 4),
+        ("p1",): (0, 8),
+        ("p2",): (0, 8),
+    }
+
+    def after(passes):
+        seen = [
+            SetObservation(items=frozenset(mix), conclusion=conclusion)
+            for mix, counts in {**runs, ("p1", "p2"): (0, passes)}.items()
+            for conclusion, count in zip((Conclusion.BAD, Conclusion.GOOD), counts, strict=True)
+            for _ in range(count)
+        ]
+        return next_set(SetProblem(items=items(3)), seen)
+
+    asked = after(4)
+    assert isinstance(asked, ProbeSet)
+    assert (asked.items, asked.purpose) == ({"p1", "p2"}, Purpose.REVERSE)
+    assert after(8).members == ("p0",)
+
+
 def test_one_culprit_is_found_under_noise_and_one_pass_proves_nothing():
     """A failure of three runs in ten, with stray failures at the good end, would be judged on single passes."""
     right = 0
