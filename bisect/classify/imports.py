@@ -20,6 +20,12 @@ def import_advice(text: str, *, torch: str, variables: Mapping[str, str]) -> str
     """The sentence; `torch` is the version that was there, empty when the evidence does not say."""
     shown = f"torch {torch}" if torch else "the torch installed"
     module = _MODULE.search(text)
+    if module is not None and module["module"].startswith("torch."):
+        return (
+            f"{shown[0].upper()}{shown[1:]} has no module {module['module']}: its files are incomplete, or another "
+            "torch than this code was written for was imported (a user site, PYTHONPATH); verify the environment and "
+            "build it anew."
+        )
     if module is not None:
         return f"Module {module['module']} is not in the environment: add its package to the definition and build anew."
     package = _package(text)

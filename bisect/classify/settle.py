@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,11 @@ _SURVIVABLE = frozenset(
 
 _ANYBODYS = frozenset({"mask_metadata", "shared_state"})
 """Kinds of race whose message any code can raise: only a traceback inside the compiler is one."""
+_OF_THE_SYSTEM = re.compile(
+    r"(?:[\w.]+\.)?(?:BrokenPipeError|Connection\w*Error|EOFError|TimeoutError|OSError|FileNotFoundError|PermissionError|Empty|Full"
+    r"|KeyboardInterrupt|SystemExit|\w*HTTP\w*Error|\w*SSL\w*Error|gaierror)\b"
+)
+"""Exceptions that a file, a peer or a signal brings about, in however many threads."""
 OPEN_QUESTIONS = frozenset({"worker_died", "worker_silent", "told_or_happened", "ended_in_trouble"})
 """Kinds of `unknown` that forbid a clean verdict and explain nothing: they count only where nothing else is found."""
 MISSING_FOR_ANY = frozenset({"no_c_compiler", "unsupported"})
@@ -101,12 +107,24 @@ class Circumstances:
 def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[Finding, ...]:
     """Every finding in its final form; those that mean nothing are gone."""
     recomputed = _only_in_recomputation(findings, circumstances)
-    answers = (finding for finding in findings if finding.detail not in OPEN_QUESTIONS)
+    answers = [finding for finding in findings if finding.detail not in OPEN_QUESTIONS]
+    questions = [finding for finding in findings if finding.detail in OPEN_QUESTIONS]
     settled = (_settle_one(finding, circumstances, recomputed=recomputed) for finding in answers)
-    kept = tuple(finding for finding in settled if finding is not None)
+    kept = tuple(
+        replace(final, role=finding.role) if _ended_its_thread(finding, questions) else final
+        for finding, final in zip(answers, settled, strict=True)
+        if final is not None
+    )
     if any(finding.role is not Role.REMARK for finding in kept):
         return kept
-    return (*kept, *(finding for finding in findings if finding.detail in OPEN_QUESTIONS))
+    return (*kept, *questions)
+
+
+def _ended_its_thread(finding: Finding, questions: Sequence[Finding]) -> bool:
+    """Whether a worker that died, died of it: others may have gone on, and it has a name all the same."""
+    return bool(finding.thread) and any(
+        question.detail == "worker_died" and finding.thread in question.text for question in questions
+    )
 
 
 def _settle_one(finding: Finding, circumstances: Circumstances, *, recomputed: bool) -> Finding | None:
@@ -233,6 +251,8 @@ def _thread_compile(finding: Finding, circumstances: Circumstances) -> Finding:
     """A compiler error in one of several threads, where one thread alone is clean, is a race without a name yet."""
     several = (circumstances.num_threads or 0) > 1 or circumstances.thread_evidence
     in_compiler = finding.outcome.name is OutcomeName.COMPILE_ERROR or _in_compiler(finding)
+    if finding.outcome.name is OutcomeName.UNKNOWN and _OF_THE_SYSTEM.match(finding.text):
+        return finding
     if finding.outcome.name is OutcomeName.UNKNOWN and finding.thread and several and circumstances.control == "clean":
         kind = _kind_by_place(finding.frames[-1]) if _in_compiler(finding) else "unnamed"
         return replace(finding, outcome=Outcome(name=OutcomeName.OTHER_THREAD_RACE, kind=kind), role=Role.CAUSE)

@@ -127,3 +127,53 @@ def test_the_cleaner_of_left_over_segments_is_no_part_of_the_run():
 
     assert judged(ST + trace.format("multiprocessing/resource_tracker.py")) == ("ok", Conclusion.GOOD)
     assert judged(ST + trace.format("queue.py"))[0] != "ok"
+
+
+def in_thread(name, place, error):
+    return (
+        f"Exception in thread {name}:\nTraceback (most recent call last):\n"
+        f'  File "/usr/lib/python3.12/{place}", line 239, in run\n    f()\n{error}\n'
+    )
+
+
+def test_what_a_worker_died_of_has_its_name_though_the_others_went_on():
+    """The advice would ask for a traceback that stands in the log."""
+    log = (
+        ST
+        + in_thread("Thread-2 (worker)", "triton/jit.py", "RuntimeError: Triton Error [CUDA]: invalid device context")
+        + ST
+    )
+
+    found = classify(Evidence(log=log, returncode=1))
+
+    assert str(found.outcome) == "harness_error"
+    assert "set_device" in found.advice
+
+
+@pytest.mark.parametrize(
+    ("error", "conclusion"),
+    [
+        ("BrokenPipeError: [Errno 32] Broken pipe", Conclusion.SKIP),
+        ("ConnectionResetError: [Errno 104] Connection reset by peer", Conclusion.SKIP),
+        ("queue.Full", Conclusion.SKIP),
+        ("AttributeError: 'NoneType' object has no attribute 'shape'", Conclusion.BAD),
+    ],
+)
+def test_a_peer_that_went_away_is_no_race_of_threads(error, conclusion):
+    """A search for another thread race would take a closed pipe for a hit."""
+    log = in_thread("QueueFeederThread", "multiprocessing/queues.py", error)
+
+    found = classify(Evidence(log=log, returncode=0, threads=3, control="clean"))
+
+    assert conclude(found, Outcome.parse("other_thread_race")) is not Conclusion.GOOD
+    assert (conclude(found, Outcome.parse("other_thread_race")) is Conclusion.BAD) == (conclusion is Conclusion.BAD)
+
+
+def test_a_torch_without_one_of_its_own_modules_is_told_from_a_package_that_is_missing():
+    """The advice would be to add a package that is torch itself."""
+    log = "ModuleNotFoundError: No module named 'torch._inductor.kernel.flex'\n"
+
+    found = classify(Evidence(log=log, returncode=1, expected_torch="2.11.0"))
+
+    assert "Torch 2.11.0 has no module torch._inductor.kernel.flex" in found.advice
+    assert "add its package" in classify(Evidence(log=log.replace("torch._inductor", "apex"), returncode=1)).advice
