@@ -169,7 +169,8 @@ class MatrixRun:
         try:
             built = self.runs.hands.build(definition)
         except (CannotBuildError, CannotRunError) as error:
-            self.say(f"{name}: cannot be built: {error.message}")
+            why = "" if isinstance(error, ChangedError) else "cannot be built: "
+            self.say(f"{name}: {why}{error.message}")
             self._block(name, from_error(error))
             return None
         self._build_s.pop(name, None)

@@ -9,9 +9,15 @@ from bisect.cures import Cure, price_all
 from bisect.cures_report import CureAnswer, as_json, exit_code, recommended, verdict
 from bisect.hazards_report import ProbedEnvironment
 from bisect.hazards_report import render as hazards_table
+from bisect.launch import Recipe, Task
+from bisect.probe import RunKind, RunRequest
+from bisect.slurm.job import REFUSED, run_tasks
 from pathlib import Path
 
 import pytest
+
+from envs import spec
+from envs.settings import Settings
 
 from .stub_index import Stub, served
 from .test_cures import FIXED, result, run
@@ -36,6 +42,7 @@ def bisect(tmp_path):
             argv = [sys.executable, "-m", "bisect", *words, *(given if out else ())]
             return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
 
+        run.url = url
         yield run
 
 
@@ -119,6 +126,25 @@ def test_hazards_and_workarounds_of_a_changed_environment_say_so_in_their_verdic
     for told in (environment["sentence"], priced.stdout, (tmp_path / "3" / "report.txt").read_text()):
         assert told.startswith("inconsistent_env: bare was changed after it was built (changed lib/python3.")
     assert (tmp_path / "2" / "report.txt").read_text().startswith(environment["sentence"])
+
+
+@pytest.mark.uv
+@pytest.mark.socket
+@pytest.mark.subprocess
+def test_a_node_that_builds_for_itself_runs_nothing_in_a_changed_environment(tmp_path, bisect):
+    """Whoever mends a node in place would answer for the build on every node."""
+    bisect("train", "--no-control", out="1")
+    edit(tmp_path / "store")
+    here = Settings(store=tmp_path / "store", index=bisect.url, default_index=bisect.url)
+    recipe = Recipe(definition=spec.load(str(tmp_path / "bare.toml")), settings=here)
+    ask = RunRequest(kind=RunKind.TRAIN, timeout_s=60.0)
+
+    run_tasks([Task(built=recipe, request=ask, directory=tmp_path / "run-0001")])
+
+    told = json.loads((tmp_path / "run-0001" / REFUSED).read_text())
+    assert told["outcome"] == "inconsistent_env"
+    assert "torch/version.py" in told["message"]
+    assert not (tmp_path / "run-0001" / "log.txt").exists()
 
 
 @pytest.mark.uv
