@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from ..logs.findings import Finding
 
-_LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
+LEADS_TO: dict[OutcomeName, frozenset[OutcomeName]] = {
     OutcomeName.WRONG_BUILD: frozenset(OutcomeName) - {OutcomeName.WRONG_BUILD},
     OutcomeName.ENV_NOT_ISOLATED: frozenset(
         {OutcomeName.IMPORT_BROKEN, OutcomeName.INCONSISTENT_ENV, OutcomeName.WRONG_BUILD, OutcomeName.LIBRARY_MIX}
@@ -67,4 +67,4 @@ def _brings_about(root: Finding, first: Finding) -> bool:
     if first.role is Role.SYMPTOM and root.role is Role.ENDING and root.position < first.position:
         return root.outcome.name in _SEEN_BY_OTHERS
     able = root.role <= first.role or root.role >= Role.NOTICE
-    return able and first.outcome.name in _LEADS_TO.get(root.outcome.name, frozenset())
+    return able and first.outcome.name in LEADS_TO.get(root.outcome.name, frozenset())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from ..model import Conclusion, Outcome, OutcomeName
 from ..result import Answer
 from ..signatures.advice import BUILD_FAILURES, MEANING, WITHOUT_THE_FAILURE, advice_for
+from .causes import LEADS_TO
 
 if TYPE_CHECKING:
     from . import Classification
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 RACES = frozenset({OutcomeName.FX_FLAG_RACE, OutcomeName.OTHER_THREAD_RACE})
 VOID = frozenset({OutcomeName.WRONG_BUILD, OutcomeName.ENV_NOT_ISOLATED})
 """Whatever such a run showed, another build or somebody else's packages may have shown it."""
+
+OF_THE_MACHINE = frozenset({OutcomeName.HARDWARE_FAULT, OutcomeName.DISK_FULL})
+"""What these bring about is the machine's doing, whatever build ran there."""
 
 INSTALLING = frozenset(
     {
@@ -76,6 +80,8 @@ def _was_seen(classification: Classification, hunted: Outcome | None) -> bool:
         return name in BUILD_FAILURES and not presumed
     if name is OutcomeName.OK and hunted.name is OutcomeName.HANG:
         return False  # what it waited for came
+    if name in OF_THE_MACHINE and hunted.name in LEADS_TO[name]:
+        return False
     root = () if presumed else (classification.outcome,)
     seen = any(outcome.matches(hunted) for outcome in (*root, *classification.secondary))
     return seen and (name not in VOID or hunted.name is name)

@@ -177,3 +177,26 @@ def test_a_torch_without_one_of_its_own_modules_is_told_from_a_package_that_is_m
 
     assert "Torch 2.11.0 has no module torch._inductor.kernel.flex" in found.advice
     assert "add its package" in classify(Evidence(log=log.replace("torch._inductor", "apex"), returncode=1)).advice
+
+
+XID = "NVRM: Xid (PCI:0000:4e:00): 79, pid=1, name=python, GPU has fallen off the bus.\n"
+FULL = "OSError: [Errno 28] No space left on device: '/tmp/x'\n"
+MEMORY = "RuntimeError: CUDA error: an illegal memory access was encountered\n"
+
+
+@pytest.mark.parametrize(
+    ("log", "hunt", "expected"),
+    [
+        (ST + XID + MEMORY, "cuda_error", Conclusion.RETRY),
+        (ST + MEMORY, "cuda_error", Conclusion.BAD),
+        (ST + XID + "Watchdog caught collective operation timeout\n", "hang", Conclusion.RETRY),
+        (ST + XID + FX, "fx_flag_race", Conclusion.BAD),
+        (ST + XID, "hardware_fault", Conclusion.BAD),
+        (FULL + "torch._inductor.exc.InductorError: CppCompileError\n", "compile_error", Conclusion.ABORT),
+    ],
+)
+def test_what_a_broken_machine_brings_about_is_no_hit_of_a_search_for_it(log, hunt, expected):
+    """A card that fell off the bus would convict the build that ran on it."""
+    found = classify(Evidence(log=log, returncode=1, threads=3))
+
+    assert conclude(found, Outcome.parse(hunt)) is expected
