@@ -220,6 +220,7 @@ def _search(
         )
     made = [entry["candidate"] for entry in journal.contents.of("built") if not entry["outcome"]]
     refuse_replaced(journal.path.parent, made, listed_now(sides.both))
+    journal.append("asked", confidence=request.confidence, max_runs=request.max_runs)
     runner = _runner(journal, request, builder)
     search = SetSearch(
         problem=problem_of(plan, confidence=request.confidence, max_runs=request.max_runs),

@@ -28,9 +28,9 @@ PROOF_LINES = 4
 def report_of(directory: Path) -> SetReport:
     """The report, finished or not."""
     contents, plan = read_planned(directory)
-    identity = contents.header["identity"]
+    asked = contents.of("asked")
     limit = 10**6 if not contents.of("verdict") else _limit(contents)
-    problem = problem_of(plan, confidence=identity.get("confidence", 0.95), max_runs=limit)
+    problem = problem_of(plan, confidence=asked[-1]["confidence"] if asked else 0.95, max_runs=limit)
     seen = observations_of(contents.entries)
     step = _as_far_as_tried(decision(plan)(problem, seen), plan)
     return SetReport(

@@ -114,6 +114,18 @@ def test_equal_packages_and_another_variable_name_the_variable(sides, index):
     assert any("not set here: AWS_SECRET_ACCESS_KEY" in line for line in verdict["warnings"])
 
 
+def test_an_answer_at_a_lower_confidence_is_an_answer(sides, index):
+    """The report, made of the journal, held the runs to 95 %, and called a finished search interrupted."""
+    (sides / "env-good").write_text("CUBLAS_VERSION=12.8\n")
+    (sides / "env-bad").write_text("CUBLAS_VERSION=12.9\n")
+    options = ["--good-env", str(sides / "env-good"), "--bad-env", str(sides / "env-bad"), "--confidence", "0.8"]
+
+    done = run(argv(sides, index, *options, "--out", str(sides / "out"), program=VARIABLE, bad="good.txt"))
+
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("guilty: variable:CUBLAS_VERSION")
+
+
 def test_sides_whose_other_variables_differ_are_not_called_the_same(sides, index):
     """What a search does not take of a dump may be the cause: it is told by name, and nothing is acquitted."""
     (sides / "env-good").write_text("OUR_MODE=1\nPWD=/a\nSSH_CONNECTION=x\n")
