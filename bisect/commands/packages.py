@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from packaging.utils import canonicalize_name
-
 from envs import settings, spec
 from envs.build import is_built
 from envs.errors import UsageError
@@ -27,58 +25,31 @@ from ..packages import report as reports
 from ..packages.differences import families, items, needs
 from ..packages.files import requirements_in
 from ..packages.outcome import report_of
-from ..packages.pair import level, refuse_unknown
 from ..packages.plan import dry_run, make_plan, plan_lines, to_build_first
 from ..packages.search import BAD, GOOD, SetSearch, decision, items_of, problem_of
-from ..packages.sides import Mixer, NotBuiltError, python_of, read_side
-from ..packages.variables import common, dumped, left_out, taken
-from ..packages.wheels import listed_now, told_apart
+from ..packages.sides import Mixer, NotBuiltError
+from ..packages.variables import common
+from ..packages.wheels import listed_now
 from ..probe import RunKind
 from ..replaced import refuse_replaced
 from ..report import EXIT_CODES
 from ..run_directory import last_run_in
 from ..surroundings import refuse_missing, refuse_no_room
-from .search_options import add_search_options, asked, default_run_directory, without_out
+from .packages_options import add_arguments, sides_of
+from .search_options import asked, default_run_directory, without_out
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from ..packages import ItemSet
     from ..packages.pair import Sides
     from ..packages.plan import SetPlan
-    from ..packages.sides import Side
     from .search_options import Asked
 
+__all__ = ["TAKES_REST", "add_arguments", "run"]
 KIND = "packages"
-KEEP = 24
-"""Mixes kept on disk: the search comes back to them, and each is to be built once. A full disk removes the oldest."""
 TAKES_REST = True
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The two sides, what else may differ, and the options of every search."""
-    parser.epilog = (
-        "each side is a definition (cu128, cu128+sglang-residue), a virtual environment, a lock, a freeze or the "
-        "output of pip list; example: python -m bisect packages --good cu128 --bad cu128+sglang-residue "
-        "--probe train --for fx_flag_race"
-    )
-    add_search_options(parser)
-    parser.set_defaults(keep=KEEP)
-    more = parser.add_argument_group("differences beside packages")
-    more.add_argument("--good-env", metavar="FILE", help="output of `env` on the good side")
-    more.add_argument("--bad-env", metavar="FILE", help="output of `env` on the bad side")
-    more.add_argument("--bad-cache", metavar="DIR", help="compile caches the bad side starts with")
-    more.add_argument("--bad-pth", action="append", default=[], metavar="FILE", help="a .pth only the bad side has")
-    more.add_argument(
-        "--import", dest="imports", action="append", default=[], metavar="PKG",
-        help="also ask whether importing PKG matters, beside its being installed (--probe train)",
-    )  # fmt: skip
-    taken = "an extra or group of a uv.lock that was installed (else as `uv sync` does: the group dev, no extra)"
-    more.add_argument(
-        "--extra", dest="extras", action="append", default=[], type=canonicalize_name, metavar="NAME", help=taken
-    )
-    more.add_argument("--base", default="cu130", metavar="ENV", help="definition that lists are built on (cu130)")
 
 
 def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
@@ -98,8 +69,7 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
     if args.dry_run:
         tell_objection(launcher, stderr)
     try:
-        dumps = _dumped(args.good_env), _dumped(args.bad_env)
-        sides = replace(level(*_sides(args, dumps, here, say)), left_out=left_out(*dumps))
+        sides = sides_of(args, here, say)
     except NotBuiltError as unbuilt:
         return to_build_first(unbuilt, here, as_json=args.json, stdout=stdout)
     cost = make_plan(sides, here, request)
@@ -121,64 +91,6 @@ def run(args: argparse.Namespace, *, stdout: IO[str], stderr: IO[str]) -> int:
         write_atomically(directory / "report.md", reports.markdown(report))
     print(text if args.json else reports.render(report), file=stdout)
     return EXIT_CODES[reports.verdict_name(report.step)]
-
-
-def _sides(
-    args: argparse.Namespace,
-    dumps: tuple[Mapping[str, str], Mapping[str, str]],
-    here: settings.Settings,
-    say: Callable[[str], None],
-) -> tuple[Side, Side]:
-    """Read both; `dumps`: what was said of the variables of each."""
-    read = partial(
-        read_side, settings=here, base=spec.load(args.base), say=say, may_build=not args.dry_run, extras=args.extras
-    )
-    good = read(args.good)
-    if good.facts.history:
-        raise UsageError(
-            f"the good side {args.good} has a history of its own", hint="give the environment it was built on"
-        )
-    bad = read(args.bad)
-    refuse_unknown(args.extras, good, bad)
-    variables = {**good.facts.variables, **taken(dumps[0])}
-    good = replace(good, facts=replace(good.facts, variables=variables))
-    facts = replace(
-        bad.facts,
-        variables={**bad.facts.variables, **taken(dumps[1])},
-        pth={**bad.facts.pth, **_start_files(args.bad_pth)},
-        cache=str(_directory(args.bad_cache)) if args.bad_cache else "",
-        imports=tuple(args.imports),
-    )
-    return told_apart(good, replace(bad, facts=facts), python_of(good.definition, here))
-
-
-def _start_files(names: Sequence[str]) -> dict[str, str]:
-    """The text of each `.pth` by the name it has in site-packages, where two of one name cannot be."""
-    found = {Path(name).name: _text(name) for name in names}
-    if len(found) < len(names):
-        raise UsageError(
-            "two of --bad-pth have the same file name, and site-packages holds one of them",
-            hint="give the one that is there last, or rename one",
-        )
-    return found
-
-
-def _text(name: str) -> str:
-    try:
-        return Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from error
-
-
-def _directory(name: str) -> Path:
-    if not Path(name).is_dir():
-        raise UsageError(f"--bad-cache {name} is not a directory")
-    return Path(name).absolute()
-
-
-def _dumped(name: str | None) -> Mapping[str, str]:
-    """Everything that a dump of `env` says; no value of what a search does not take is kept."""
-    return dumped(_text(name)) if name else {}
 
 
 def _journal(directory: Path, args: argparse.Namespace, request: Asked, variables: Mapping[str, str]) -> Journal:
