@@ -124,6 +124,19 @@ def test_an_answer_at_a_lower_confidence_is_an_answer(sides, index):
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("guilty: variable:CUBLAS_VERSION")
+    _as_if_in_containers(sides / "out")
+    told = json.loads(run([sys.executable, "-m", "bisect", "report", str(sides / "out"), "--json"]).stdout)["reproduce"]
+    assert "export CUBLAS_VERSION=12.9" in done.stdout
+    assert not [line for line in told if line.startswith(("export", "uv pip"))]  # for a shell, which is not inside
+    (script,) = (Path(line.removeprefix("sh ")) for line in told if line.endswith("/again.sh"))
+    assert json.loads((script.parent / "record.json").read_text())["variables"]["CUBLAS_VERSION"] == "12.9"
+
+
+def _as_if_in_containers(out):
+    """Its records, as an engine would have them; `tests/envs/test_repeat_real.py` has a real one."""
+    for path in out.glob("run-*/record.json"):
+        path.write_text(json.dumps({**json.loads(path.read_text()), "image": "sha256:1234"}))
+        (path.parent / "again.sh").touch()
 
 
 def test_sides_whose_other_variables_differ_are_not_called_the_same(sides, index):
