@@ -93,7 +93,7 @@ def nothing_changes(moment: Moment, workers: int) -> Step | None:
     enough = _enough_for_nothing(moment, at_the_ends=sum(ends.values()))
     if none >= enough and is_rare(moment):
         none = min(none, infer(line, cautious_pair()).none_at_even_odds)
-    if none < enough:
+    if none < enough or not ends[fewest]:
         return None
     if ends[fewest] < ALIKE_RUNS and moment.runs < moment.problem.max_runs:
         return moment.probe([fewest] * workers, "both endpoints behave alike so far: they are checked again")
@@ -120,6 +120,8 @@ def sides_alike(moment: Moment) -> Contradiction | None:
     line, none = moment.line, moment.belief.none_at_even_odds
     gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=moment.belief.rise.mass, fall=moment.belief.fall.mass)
     if gap is None or is_rare(moment) or moment.runs < DOUBT_BUDGET or none <= 1.0 - moment.problem.confidence:
+        return None
+    if not (line.runs[line.good_end] and line.runs[line.bad_end]):
         return None
     (good_fails, good_runs), (bad_fails, bad_runs) = side_counts(line, gap)
     if good_fails / good_runs < ALIKE * (bad_fails + 1) / (bad_runs + 2):

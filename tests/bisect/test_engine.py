@@ -260,6 +260,22 @@ def test_sides_that_fail_about_alike_end_after_150_runs():
     assert isinstance(next_step(problem(65), seen(clean)), Probe)
 
 
+@pytest.mark.parametrize(
+    ("observations", "unknown"),
+    [
+        pytest.param("c4:" + "bg" * 75, "c0", id="no good end"),
+        pytest.param("c2:" + "bg" * 75, "c0 and c4", id="neither end"),
+        pytest.param("c0:" + "bg" * 75, "c4", id="no bad end"),
+    ],
+)
+def test_ends_that_were_never_run_are_not_alike(observations, unknown):
+    """A budget spent elsewhere ended in a division by zero, or in `both ends behave alike (c0 75/150, c4 0/0)`."""
+    verdict = next_step(problem(5, max_runs=100), seen(observations))
+
+    assert isinstance(verdict, Exhausted)
+    assert verdict.reason.endswith(unknown)
+
+
 def test_no_failure_in_five_runs_of_the_bad_end_is_not_good():
     """Five clean runs of a rare failure would declare every build good."""
     step = next_step(problem(9), seen("c0:ggggg c8:ggggg"))
