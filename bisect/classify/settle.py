@@ -122,8 +122,10 @@ def settle(findings: Sequence[Finding], circumstances: Circumstances) -> tuple[F
 
 def _ended_its_thread(finding: Finding, questions: Sequence[Finding]) -> bool:
     """Whether a worker that died, died of it: others may have gone on, and it has a name all the same."""
-    return bool(finding.thread) and any(
-        question.detail == "worker_died" and finding.thread in question.text for question in questions
+    return (
+        bool(finding.thread)
+        and not _in_a_package(finding)
+        and any(question.detail == "worker_died" and finding.thread in question.text for question in questions)
     )
 
 

@@ -150,6 +150,16 @@ def test_what_a_worker_died_of_has_its_name_though_the_others_went_on():
     assert "set_device" in found.advice
 
 
+def test_a_helper_of_a_package_that_lost_its_peer_is_no_download_of_the_run():
+    """The advice would be a mirror, for a dashboard that could not be reached."""
+    place = "site-packages/wandb/sdk/wandb_run.py"
+    error = "ConnectionResetError: [Errno 104] Connection reset by peer"
+
+    found = classify(Evidence(log=ST + in_thread("NetStatThr", place, error) + ST, returncode=0, threads=3))
+
+    assert str(found.outcome) != "download_failed"
+
+
 @pytest.mark.parametrize(
     ("error", "conclusion"),
     [
