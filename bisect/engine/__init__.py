@@ -109,7 +109,7 @@ def useless(problem: Problem, observations: Sequence[Observation], pending: Sequ
         return tuple(pending)
     line = ordered_line(problem, observations)
     gain = gains(infer(line))[:, 0]
-    least = USELESS * gain[~line.unusable].max()
+    least = USELESS * gain.max(initial=0.0, where=~line.unusable)
     kept = {position for position in line.positions(pending) if gain[position] >= least}
     kept.update(line.positions((step.candidate, *step.also)))
     return tuple(name for name in pending if kept.isdisjoint(line.positions([name])))

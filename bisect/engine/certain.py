@@ -81,11 +81,12 @@ def _fails(line: Lineup, position: int) -> bool:
 
 
 def _posterior(line: Lineup, window: _Window | None) -> Posterior:
-    """Even over the change points that are left."""
+    """Even over the change points that are left; no change where there are none at all."""
     left = range(window.older + 1, window.newer + 1) if window else range(1, line.size)
     names = {line.name(position): 1.0 / len(left) for position in left}
     every = (name for group in line.groups for name in group)
-    return Posterior(by_candidate=tuple((name, names.get(name, 0.0)) for name in every), none=0.0)
+    none = 0.0 if names else 1.0
+    return Posterior(by_candidate=tuple((name, names.get(name, 0.0)) for name in every), none=none)
 
 
 def _undecidable(line: Lineup, observations: Sequence[Observation]) -> Step | None:

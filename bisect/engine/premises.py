@@ -39,6 +39,8 @@ NOTHING_CERTAIN = 0.6
 NOTHING_LIKELY = 0.8
 ALIKE = 0.4
 """Part of the bad side's rate from which the good side's is alike: the best split of equal runs differs twofold."""
+ALIKE_LIKELY = 0.5
+"""Probability of no change, at even odds, from which two sides may be called alike: below it a change is likelier."""
 ISLAND_CERTAIN = 0.9
 ISLAND_DOUBT = 0.5
 
@@ -119,7 +121,7 @@ def sides_alike(moment: Moment) -> Contradiction | None:
     """A good side that fails nearly as often as the bad one, when much was spent on whether anything changes."""
     line, none = moment.line, moment.belief.none_at_even_odds
     gap = likeliest_gap(np.flatnonzero(~line.unusable), rise=moment.belief.rise.mass, fall=moment.belief.fall.mass)
-    if gap is None or is_rare(moment) or moment.runs < DOUBT_BUDGET or none <= 1.0 - moment.problem.confidence:
+    if gap is None or is_rare(moment) or moment.runs < DOUBT_BUDGET or none < ALIKE_LIKELY:
         return None
     if not (line.runs[line.good_end] and line.runs[line.bad_end]):
         return None

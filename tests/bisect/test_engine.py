@@ -260,6 +260,20 @@ def test_sides_that_fail_about_alike_end_after_150_runs():
     assert isinstance(next_step(problem(65), seen(clean)), Probe)
 
 
+def test_two_sides_are_not_called_alike_while_a_change_is_likelier():
+    """Half the searches at failure rates of .6 and .3 ended after 150 runs as a contradiction that was none."""
+    likelier = seen(f"c0:{'b' * 21}{'g' * 39} c3:{'b' * 24}{'g' * 16} c4:{'b' * 28}{'g' * 22}")
+    step = next_step(problem(5), likelier)
+
+    assert isinstance(step, Probe)
+    assert step.posterior.none < 0.05
+
+
+def test_nothing_is_useless_or_a_crash_where_no_candidate_answered_yet():
+    """Both ends of two candidates skipped once, one of them under way again: the search would end in a traceback."""
+    assert useless(problem(2), seen("c0:s c1:s"), ("c1",)) == ()
+
+
 @pytest.mark.parametrize(
     ("observations", "unknown"),
     [

@@ -106,6 +106,7 @@ def test_a_certain_probe_that_tells_equal_ends_apart_is_a_contradiction():
 
     assert isinstance(step, Contradiction)
     assert step.reason.startswith("no code change between c0 (good) and c1 (bad)")
+    assert step.posterior.none == 1.0
 
 
 def test_the_report_calls_only_those_one_candidate_that_were_counted_as_one():
