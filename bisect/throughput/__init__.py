@@ -171,7 +171,7 @@ def _endpoint(state: _State, workers: int, pending: Sequence[str]) -> Step | Non
 def _baseline_differs_from_itself(state: _State) -> Exhausted | None:
     """A/A pairs that do not lie around 0 mean drift or an order effect as large as what is sought."""
     values = state.pairs.at(state.line.good_end)
-    if values.size < AA_PAIRS:
+    if values.size < AA_PAIRS or not state.pairs.at(state.line.bad_end).size:
         return None
     mean, spread = float(values.mean()), max(float(values.std(ddof=1)), 1e-4)
     at_bad_end = abs(float(np.median(state.pairs.at(state.line.bad_end))))

@@ -164,6 +164,14 @@ def test_a_baseline_that_differs_from_itself_is_inconclusive():
     assert "differs from itself by -13.0 %" in verdict.reason
 
 
+def test_a_bad_end_that_is_still_under_way_is_waited_for():
+    """With several workers the good end may be first: `against +nan % at the bad endpoint` ended the search."""
+    drifting = _pairs("c0: -13.0 -12.8 -13.3 -13.1 -12.9")
+    step = next_step(problem(3), drifting, pending=("c2", "c2"))
+
+    assert isinstance(step, Probe)
+
+
 def test_two_steps_are_told():
     """1470, 1483, 1498 s: the second rise would be averaged into the first."""
     asked = problem(9)
