@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from envs import edited
-from envs.build import Built, build, is_built
+from envs.build import Built, build
 from envs.errors import CannotBuildError, CannotRunError, ToolError
+from envs.outlook import is_built
 from envs.resolve import lock_for, renew
 from envs.store import Store
 

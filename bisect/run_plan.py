@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
 from envs import machine
-from envs.build import is_built, rehearse_build
+from envs.outlook import is_built, rehearse_build
 
 from .commands.search_options import RUN_S
 from .plan import BUILD_S, BYTES_S

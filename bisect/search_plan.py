@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from envs import machine
-from envs.build import estimate, is_built
 from envs.errors import ToolError
+from envs.outlook import estimate, is_built
 from envs.resolve import lock_for
 from envs.room import Estimate
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from . import build, expected, verify
+from . import expected, outlook, verify
 from .findings import Kind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .build import Built
     from .findings import Finding
 
 _SHOWN = 2
@@ -23,7 +24,7 @@ _CHANGES = frozenset({Kind.CHANGED, Kind.MISSING, Kind.UNEXPECTED})
 _CODE = (".py", ".so", ".pth")
 
 
-def of(built: build.Built) -> str:
+def of(built: Built) -> str:
     """What was changed in an environment that was there already, or ''; an image as it is holds nothing to compare."""
     return told(built.path) if built.cached and (built.path / "venv").exists() else ""
 
@@ -38,7 +39,7 @@ def told(directory: Path) -> str:
     found = verify.verify(
         directory / "venv",
         memory=directory / expected.MEMORY,
-        pins=build.pins_of(directory),
+        pins=outlook.pins_of(directory),
         left=expected.read(directory),
         since_ns=(directory / "environment.json").stat().st_mtime_ns,
     )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from envs import settings, spec
-from envs.build import is_built
 from envs.errors import UsageError
+from envs.outlook import is_built
 
 from ..again import engine_variables
 from ..builds import Builder

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from envs import backend, history, machine, resolve, spec
-from envs.build import entry_of, estimate
 from envs.errors import CannotBuildError, CannotRunError, ToolError
+from envs.outlook import entry_of, estimate
 from envs.place import refuse_unavailable
 
 from ..builds import changed_since

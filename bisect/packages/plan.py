@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
-from envs.build import estimate
 from envs.history import base_of
 from envs.machine import free_bytes
+from envs.outlook import estimate
 from envs.resolve import lock_for
 
 from ..commands.search_options import RUN_S

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
-from envs import build, exact, fingerprint, history, interpreter, lock, machine, resolve, spec, uv, verify
+from envs import build, exact, fingerprint, history, interpreter, lock, machine, outlook, resolve, spec, uv, verify
 from envs.errors import UsageError
 from envs.findings import Kind
 from envs.step import in_words
@@ -97,7 +97,7 @@ def read_side(
     definition = spec.load(text)
     if not definition.history:
         return _from_lock(definition, settings)
-    if not may_build and not build.is_built(definition, settings):
+    if not may_build and not outlook.is_built(definition, settings):
         raise NotBuiltError(definition)
     return _from_history(definition, settings, say)
 

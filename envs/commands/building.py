@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from .. import build as builder
-from .. import resolve, room, spec
+from .. import outlook, resolve, room, spec
 from ..errors import UsageError
 from ..store import Store
 from .output import SCHEMA, built_entry, entry_row, gb, print_json, say
@@ -54,11 +54,11 @@ def build(arguments: argparse.Namespace, chosen: Settings) -> int:
 
 
 def _dry_run(arguments: argparse.Namespace, definition: spec.Definition, chosen: Settings) -> int:
-    built = builder.is_built(definition, chosen)
+    built = outlook.is_built(definition, chosen)
     if definition.as_it_is:  # its size is the engine's affair
         needs = room.Estimate(download_bytes=0, disk_bytes=0, cache_bytes=0)
     else:
-        needs = builder.estimate(resolve.lock_for(definition, chosen), chosen)
+        needs = outlook.estimate(resolve.lock_for(definition, chosen), chosen)
     if arguments.json:
         return print_json({"schema": SCHEMA, "name": definition.name, "built": built, **asdict(needs)})
     say(

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import build, history, lock, pylock, resolve, spec
+from .. import history, lock, outlook, pylock, resolve, spec
 from ..errors import UsageError
 from ..store import Store
 from .output import SCHEMA, entry_row, gb, print_json, say
@@ -42,7 +42,7 @@ def list_all(arguments: argparse.Namespace, chosen: Settings) -> int:
 
 
 def _definition_row(definition: spec.Definition, chosen: Settings) -> dict[str, Any]:
-    entry = build.entry_of(definition, chosen)
+    entry = outlook.entry_of(definition, chosen)
     locked = (resolve.LOCKS / f"pylock.{history.base_of(definition).name}.toml").exists()
     return {
         "name": definition.name,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .. import build
+from .. import outlook
 from ..errors import UsageError
 from ..place import place_of
 from ..store import Store
@@ -36,7 +36,7 @@ def verify(arguments: argparse.Namespace, chosen: Settings) -> int:
         found = verification.verify(
             directory / "venv",
             memory=directory / expected.MEMORY,
-            pins=build.pins_of(directory),
+            pins=outlook.pins_of(directory),
             left=expected.read(directory),
         )
     else:

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from .. import build, spec
+from .. import outlook, spec
 from ..errors import CannotBuildError
 from ..store import Store
 
@@ -38,7 +38,7 @@ def built_entry(name: str, chosen: Settings) -> Entry:
     matching = [entry for entry in entries if entry.name == name or (len(name) >= 6 and entry.digest.startswith(name))]
     if matching:
         return matching[-1]
-    entry = build.entry_of(spec.load(name), chosen)
+    entry = outlook.entry_of(spec.load(name), chosen)
     if entry is None:
         raise CannotBuildError(f"{name} is not built", hint=f"python -m envs build {name}")
     return entry

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from envs import build, interpreter, process, resolve, settings, spec, uv, verify
+from envs import build, interpreter, outlook, process, resolve, settings, spec, uv, verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ def rows(*, seed: int = 0, searches: int = 0, name: str = "cu130") -> Iterator[l
         yield ["plain uv pip install, links", f"{_plain(directory, requirements, 'hardlink'):.1f}", "", ""]
         ratio = (built + again) / 2 / base
         yield ["python -m envs build (mean of 2)", f"{(built + again) / 2:.1f}", f"{ratio:.2f}", "1.15"]
-        asked = build.entry_of(definition, chosen)
+        asked = outlook.entry_of(definition, chosen)
         assert asked is not None
         yield ["  of which `import torch` for the first time", f"{asked.fingerprint.import_seconds:.1f}", "", ""]
         yield ["cached, a whole command", f"{_cached(definition, chosen):.2f}", "", "0.5"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from envs import backend, build, fingerprint, machine, pylock, resolve, spec, verify
+from envs import backend, build, fingerprint, machine, outlook, pylock, resolve, spec, verify
 from envs.errors import CannotBuildError, CannotRunError, UsageError
 from envs.store import Store
 
@@ -118,7 +118,7 @@ def test_second_time_it_is_there(places, torch_index, default_index):
     assert (second.cached, second.digest, second.path) == (True, first.digest, first.path)
     assert second.fingerprint == first.fingerprint
     assert torch_index.requests == default_index.requests == []
-    assert build.is_built(stubs.definition(), places)
+    assert outlook.is_built(stubs.definition(), places)
 
 
 def test_offline(places):
@@ -496,7 +496,7 @@ def test_killed_build_never_looks_finished(places, torch_index):
     process.stdout.close()
     definition = stubs.definition(requirements=())
 
-    assert not build.is_built(definition, places)
+    assert not outlook.is_built(definition, places)
     assert len(list((places.store / "building").glob("*"))) == 1
     assert list((places.store / "environments").glob("*")) == []
 
@@ -536,7 +536,7 @@ def test_environment_whose_interpreter_is_gone_is_built_again(places):
     first = built(stubs.definition(), places)
     first.python.unlink()
 
-    assert not build.is_built(stubs.definition(), places)
+    assert not outlook.is_built(stubs.definition(), places)
     assert not built(stubs.definition(), places).cached
 
 
@@ -569,7 +569,7 @@ def test_removed_and_least_recently_used(places, torch_index):
     assert [entry.digest for entry in store.entries()] == [new.digest, old.digest]
     assert store.remove(new.digest)
     assert left_over(places) == [old.path]
-    assert not build.is_built(stubs.definition("2.12.0.dev20260216"), places)
+    assert not outlook.is_built(stubs.definition("2.12.0.dev20260216"), places)
 
 
 def test_environment_in_use_is_not_removed(places):
@@ -595,9 +595,9 @@ def test_estimate_before_the_build(places):
     resolved = resolve.lock_for(stubs.definition(requirements=()), places)
     sizes = sum(wheel.size for item in resolved.distributions for wheel in item.wheels)
 
-    before = build.estimate(resolved, places)
+    before = outlook.estimate(resolved, places)
     built(stubs.definition(requirements=()), places)
-    after = build.estimate(resolved, places)
+    after = outlook.estimate(resolved, places)
 
     assert sizes > 0
     assert 0 < before.download_bytes <= sizes
@@ -622,7 +622,7 @@ def test_built_environment_verifies_and_every_damage_is_named(places):
     environment = built(stubs.definition(), places)
     venv = environment.path / "venv"
     memory = environment.path / "verified.json"
-    pins = build.pins_of(environment.path)
+    pins = outlook.pins_of(environment.path)
     clean = verify.verify(venv, memory=memory, pins=pins)
     site = Path(environment.fingerprint.torch_file).parents[1]
     with (site / "torch" / "__init__.py").open("a") as file:

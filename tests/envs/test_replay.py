@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from envs import build, cli, history, verify
+from envs import build, cli, history, outlook, verify
 from envs.errors import CannotBuildError
 from envs.step import Action, HistoryStep, Installer, in_words
 
@@ -73,7 +73,7 @@ def test_what_a_serving_package_leaves_behind_is_there_and_found(places):
     names = {entry.partition("==")[0] for entry in dirty.fingerprint.distributions}
     assert "nvidia-cutlass-dsl" in names
     assert "serving" not in names
-    found = verify.verify(dirty.path / "venv", pins=build.pins_of(dirty.path))
+    found = verify.verify(dirty.path / "venv", pins=outlook.pins_of(dirty.path))
     kinds = {(finding.kind, finding.path.rpartition("/")[2]) for finding in found.findings}
     assert ("missing", "libcudnn.so.9") in kinds
     assert ("pth", "dsl.pth") in kinds
@@ -96,7 +96,7 @@ def test_the_base_is_never_touched(places):
 
     built(places, install("serving"))
 
-    assert verify.verify(clean.path / "venv", pins=build.pins_of(clean.path)).ok
+    assert verify.verify(clean.path / "venv", pins=outlook.pins_of(clean.path)).ok
 
 
 def test_every_step_keeps_its_log_and_what_was_installed_after_it(places):
