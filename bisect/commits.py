@@ -12,7 +12,7 @@ from envs.errors import UsageError
 from .state import commit_in
 
 if TYPE_CHECKING:
-    from .report import Row
+    from .report_rows import Row
 
 PATHS = (
     "torch/fx",

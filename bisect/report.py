@@ -1,20 +1,15 @@
-"""What a search found, from its journal: the rows, a verdict sentence, the verdict as data.
+"""What a search found, from its journal: the verdict in a sentence, the exit code, and what must be known beside it.
 
 Pure: takes the journal's entries and the step the search ended with. Nothing here was not in the journal.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
-from math import exp
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, assert_never
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, assert_never
 
 from envs.errors import CannotBuildError, CannotRunError
 
-from .intervals import means_with_intervals
 from .model import (
     Conclusion,
     Contradiction,
@@ -22,54 +17,22 @@ from .model import (
     Found,
     Narrowed,
     NoRegression,
-    Observation,
     Probe,
     Step,
 )
 from .probability import percent
-from .same_code import told
-from .state import State, commit_in, observation_of
+from .report_rows import good_for_one_thing_only, same_code
+from .state import commit_in, observation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from .journal import Contents
     from .lineup import Lineup
     from .nodes import FaultyNode, NodeDependence
+    from .report_rows import Row
 
 SCHEMA = 1
 EXIT_CODES = {"found": 0, "narrowed": 4, "exhausted": 4, "no-regression": 3, "contradiction": 3, "unfinished": 130}
 PROOF_LINES = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One candidate of the range and everything seen of it.
-
-    `interval`: 95 % of `ratio`, by the scatter within all candidates; None while nothing was measured twice.
-    """
-
-    name: str
-    date: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    good: int = 0
-    bad: int = 0
-    skipped: int = 0
-    outcomes: tuple[tuple[str, int], ...] = ()
-    reason: str = ""
-    probability: float = 0.0
-    values: tuple[float, ...] = ()
-    interval: tuple[float, float] | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """Throughput relative to the baseline: the geometric mean over the pairs; None where none was measured."""
-        return exp(fmean(self.values)) if self.values else None
-
-    @property
-    def count(self) -> str:
-        """Bad runs of all that count, `3/7`; '' where nothing was run."""
-        return f"{self.bad}/{self.good + self.bad}" if self.good + self.bad else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +80,8 @@ class Report:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know beside the verdict."""
         nodes = (str(item) for item in (*self.faulty, *self.dependent))
-        every = (*getattr(self.step, "notes", ()), *same_code(self.rows, self.line), *nodes)
+        rows = (*good_for_one_thing_only(self.rows, self.hunted), *same_code(self.rows, self.line))
+        every = (*getattr(self.step, "notes", ()), *rows, *nodes)
         return tuple(dict.fromkeys(every))
 
     @property
@@ -138,58 +102,6 @@ class Report:
         """The two neighbours, the older one first."""
         last_good, first_bad = self.neighbours
         return (first_bad, last_good) if getattr(self.step, "direction", "") == "fix" else (last_good, first_bad)
-
-
-def rows_of(contents: Contents, step: Step) -> tuple[Row, ...]:
-    """One row per planned candidate, with its observations counted."""
-    (plan,) = contents.of("plan")[-1:] or ({"candidates": []},)
-    state = State.replay(contents.entries)
-    probability = dict(step.posterior.by_candidate)
-    seen: dict[str, list[Observation]] = {}
-    for item in state.evidence:
-        seen.setdefault(item.candidate, []).append(item)
-    reasons = {entry["candidate"]: entry.get("reason", "") for entry in contents.of("observed")}
-    rows = tuple(
-        _row(candidate, seen.get(candidate["id"], []), state, probability, reasons) for candidate in plan["candidates"]
-    )
-    return tuple(
-        replace(row, interval=(exp(about[0]), exp(about[2]))) if about else row
-        for row, about in zip(rows, means_with_intervals([row.values for row in rows]), strict=True)
-    )
-
-
-def _row(
-    candidate: Mapping[str, Any],
-    seen: list[Observation],
-    state: State,
-    probability: Mapping[str, float],
-    reasons: Mapping[str, str],
-) -> Row:
-    name = candidate["id"]
-    counts = Counter(item.conclusion for item in seen)
-    build = state.builds.get(name)
-    return Row(
-        name=name,
-        date=candidate.get("date", ""),
-        facts=build.facts if build else {},
-        good=counts[Conclusion.GOOD],
-        bad=counts[Conclusion.BAD],
-        skipped=counts[Conclusion.SKIP],
-        outcomes=tuple(Counter(item.outcome for item in seen if item.outcome).most_common()),
-        reason=reasons.get(name, ""),
-        probability=probability.get(name, 0.0),
-        values=tuple(item.value for item in seen if item.value is not None),
-    )
-
-
-def same_code(rows: Sequence[Row], line: Lineup | None = None) -> tuple[str, ...]:
-    """A sentence for neighbours of one commit: that they are one candidate, or by `line` that the runs deny it."""
-    place = {name: at for at, group in enumerate(line.groups) for name in group} if line else {}
-    found: list[str] = []
-    for before, after in pairwise(row for row in rows if commit_in({"git_version": row.facts.get("code", "")})):
-        if before.facts["code"] == after.facts["code"] and place.get(before.name) == place.get(after.name):
-            found.append(f"{after.name} is the same commit as its neighbour {before.name}: one candidate")
-    return (*found, *(told(line) if line else ()))
 
 
 def proof_of(contents: Contents, step: Step) -> tuple[str, ...]:

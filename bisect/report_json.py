@@ -9,7 +9,8 @@ from .intervals import clopper_pearson
 from .report import SCHEMA, git_range, outcomes_text, sentence, verdict_name
 
 if TYPE_CHECKING:
-    from .report import Report, Row
+    from .report import Report
+    from .report_rows import Row
 
 
 def as_json(report: Report) -> dict[str, Any]:

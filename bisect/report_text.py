@@ -9,7 +9,8 @@ from tabulate import tabulate
 from .report import end_labels, git_range, outcomes_text, sentence
 
 if TYPE_CHECKING:
-    from .report import Report, Row
+    from .report import Report
+    from .report_rows import Row
 
 REASON_WIDTH = 90
 

@@ -24,8 +24,9 @@ from .lineup import lineup
 from .model import Observation, Probe, Problem, Wait
 from .nodes import dependent
 from .record_file import record_in
-from .report import Report, proof_of, rows_of
+from .report import Report, proof_of
 from .report_json import as_json
+from .report_rows import rows_of
 from .report_text import markdown, render
 from .state import State
 

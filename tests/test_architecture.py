@@ -33,8 +33,8 @@ PURE = {
         "slurm/profile", "slurm/watch",
         "candidates", "changed", "decode", "endpoints", "exit_codes", "explain", "intervals", "journal_shape", "lineup",
         "model", "neighbours", "nodes",
-        "plan", "plot", "probability", "problem_file", "redaction", "report", "report_text", "result", "same_code",
-        "shapes", "state", "train_figures", "train_report",
+        "plan", "plot", "probability", "problem_file", "redaction", "report", "report_rows", "report_text", "result",
+        "same_code", "shapes", "state", "train_figures", "train_report",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip

@@ -6,7 +6,8 @@ import random
 from bisect.matrix import Blocked, Cell, Rules, State, Trace
 from bisect.matrix.report import HazardAnswer, Origin, make_report
 from bisect.model import Found, Posterior
-from bisect.report import Report, Row
+from bisect.report import Report
+from bisect.report_rows import Row
 from dataclasses import replace
 
 from .matrix_cells import OK, RACE, cell, session

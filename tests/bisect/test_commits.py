@@ -2,7 +2,7 @@
 
 import subprocess
 from bisect.commits import between
-from bisect.report import Row
+from bisect.report_rows import Row
 
 import pytest
 

@@ -4,8 +4,9 @@ import json
 from bisect.journal import Contents, Journal
 from bisect.model import Contradiction, Exhausted, Found, Narrowed, NoRegression, Posterior, Probe
 from bisect.probability import percent
-from bisect.report import EXIT_CODES, Report, exit_code, proof_of, rows_of, same_code, sentence, verdict_name
+from bisect.report import EXIT_CODES, Report, exit_code, proof_of, sentence, verdict_name
 from bisect.report_json import as_json
+from bisect.report_rows import rows_of, same_code
 from bisect.report_text import markdown, render
 from bisect.search_report import report_of, write_reports
 from dataclasses import replace
@@ -83,6 +84,34 @@ def report(step):
         journal="runs/x/journal.jsonl",
         lock_diff=("triton 3.5.1 -> 3.6.0",),
     )
+
+
+def test_a_good_build_that_fails_otherwise_is_no_safe_upgrade():
+    """`fixed: first good 2.10.0` is read as a build to go to; it still died in two runs of three, of another race."""
+    runs = [
+        ("2.9.0", "bad", "fx_flag_race"),
+        ("2.10.0", "good", "other_thread_race(mask_metadata)"),
+        ("2.10.0", "good", "ok"),
+        ("2.10.0", "good", "other_thread_race(mask_metadata)"),
+        ("2.10.0", "skip", "build_failed"),
+    ]
+    entries = [ENTRIES[0], *(observed(*run, f"run-{number}") for number, run in enumerate(runs))]
+    step = found("fix", last_good="2.10.0", first_bad="2.9.0")
+    rows = rows_of(Contents(header={}, entries=tuple(entries), whole_bytes=0), step)
+    told = Report(kind="", hunted="fx_flag_race", step=step, rows=rows, excluded=(), proof=(), reproduce=(), journal="")
+
+    assert told.notes == (
+        "good only as to fx_flag_race, runs that failed otherwise: 2.10.0 in 2 of 3 (other_thread_race(mask_metadata))",
+    )
+
+
+def test_what_a_hazard_or_a_command_answers_is_no_other_failure():
+    """`safe` and exit codes would be told as failures of good builds."""
+    entries = [ENTRIES[0], observed("2.9.0", "good", "safe", "run-1"), observed("2.9.0", "good", "exit 0", "run-2")]
+
+    rows = rows_of(Contents(header={}, entries=tuple(entries), whole_bytes=0), found())
+
+    assert [row.otherwise for row in rows] == [(), (), ()]
 
 
 STEPS = {

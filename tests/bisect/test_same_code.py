@@ -6,7 +6,7 @@ import random
 from bisect.engine import next_step, ordered_line
 from bisect.engine.certain import next_certain_step
 from bisect.model import Contradiction, Found, Observation, Probe, Problem
-from bisect.report import Row, same_code
+from bisect.report_rows import Row, same_code
 from bisect.state import State
 from bisect.throughput import next_step as next_speed_step
 
