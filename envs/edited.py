@@ -1,8 +1,7 @@
 """Whether a finished environment was changed since it was built: what `verify` finds, for about the price of a listing.
 
 What its wheels bring about by themselves is no change, and neither is what runs may leave behind: bytecode, compile
-caches and data of nobody. Only files modified after the environment was finished are read; one replaced by a file
-with an older time is found by `verify` alone.
+caches and data of nobody. Only files that were modified or put there after the environment was finished are read.
 """
 
 from __future__ import annotations

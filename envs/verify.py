@@ -75,6 +75,11 @@ class _Seen:
         """What is remembered; the ctime also changes when a tool sets the mtime back."""
         return (self.size, self.mtime_ns, self.ctime_ns, self.inode)
 
+    @property
+    def changed_ns(self) -> int:
+        """When its content was last changed; `cp -p`, `rsync -a` and `tar -x` keep an mtime, never the ctime."""
+        return max(self.mtime_ns, self.ctime_ns)
+
 
 @dataclass(slots=True, kw_only=True)
 class _Hashes:
@@ -102,7 +107,7 @@ def verify(
         pins: what should be installed; empty to leave that question out.
         left: what its history left when it was finished, which is no fault.
         contents: whether files are read; a listing finds everything but changed files.
-        since_ns: only files that were modified after this are read, and those of which `left` speaks.
+        since_ns: only files that were modified or put there after this are read, and those of which `left` speaks.
     """
     started = time.monotonic()
     site = _site_packages(environment)
@@ -111,7 +116,7 @@ def verify(
     hashes = _remembered(memory)
     known = {*left.digests, *(item.path for item in left.findings)} if left else set()
     listed = [path for path in records.keys() | known if path in seen] if contents else []
-    wanted = [path for path in listed if since_ns is None or path in known or seen[path].mtime_ns > since_ns]
+    wanted = [path for path in listed if since_ns is None or path in known or seen[path].changed_ns > since_ns]
     actual = _hash(environment, wanted, seen, hashes)
     findings = [
         *broken,

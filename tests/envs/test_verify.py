@@ -1,6 +1,7 @@
 """What a freeze does not see is seen."""
 
 import os
+import time
 
 import pytest
 
@@ -250,7 +251,7 @@ def test_what_was_modified_since_is_all_that_is_read(tmp_path, venv, contaminate
     (venv / SITE / LIBRARY).write_text("of the history")
     expected.keep(tmp_path, pins, [HistoryStep(action=Action.INSTALL, packages=("serving",))])
     (tmp_path / expected.MEMORY).unlink()
-    built = max(path.stat().st_mtime_ns for path in venv.rglob("*"))
+    built = max(path.stat().st_ctime_ns for path in venv.rglob("*"))
     left = expected.read(tmp_path)
 
     untouched = verify.verify(venv, pins=pins, left=left, since_ns=built)
@@ -262,6 +263,19 @@ def test_what_was_modified_since_is_all_that_is_read(tmp_path, venv, contaminate
     assert faults(edited) == {("changed", "a/b.py")}
     assert edited.hashed == untouched.hashed + 1
     assert edited.hashed < verify.verify(venv, pins=pins, left=left).hashed
+
+
+def test_a_file_put_back_under_its_old_time_is_read(tmp_path, venv):
+    """`cp -p` of a patched file over torch's own would pass as the build, and its answer as one about it."""
+    install(venv, "a", "1", {"a/__init__.py": "1", "a/b.py": "2"})
+    built = max(path.stat().st_ctime_ns for path in venv.rglob("*"))
+    patched, old = venv / SITE / "a" / "b.py", (venv / SITE / "a" / "b.py").stat()
+    while time.time_ns() < built + 20_000_000:  # the clock of a file system may tick that slowly
+        time.sleep(0.005)
+    patched.write_text("3")
+    os.utime(patched, ns=(old.st_atime_ns, old.st_mtime_ns))
+
+    assert faults(verify.verify(venv, since_ns=built)) == {("changed", "a/b.py")}
 
 
 def test_unchanged_files_are_not_read_again(venv, tmp_path):
