@@ -39,8 +39,8 @@ class Changed:
 
     @property
     def remedy(self) -> str:
-        """A line of a report."""
-        return f"build anew:    {self.rebuild}"
+        """A line of a report: after that, the next command builds it anew."""
+        return f"remove it:     {self.rebuild}"
 
 
 class ChangedError(CannotRunError):

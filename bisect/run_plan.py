@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING
 
 from envs import machine
-from envs.outlook import is_built, rehearse_build
+from envs.outlook import entry_of, rehearse_build
 
+from .builds import changed_since
 from .commands.search_options import RUN_S
 from .plan import BUILD_S, BYTES_S
 from .probe import RunKind
@@ -31,6 +32,7 @@ class RunPlan:
     runs: int
     seconds: float
     image: str = ""
+    changed: str = ""
 
     def lines(self) -> list[str]:
         """The plan for a person."""
@@ -43,6 +45,10 @@ class RunPlan:
         if (self.disk_bytes or 0) > self.free_bytes:
             found.append(
                 f"      warning: {self.free_bytes / 1e9:.1f} GB are free: give another --store, or prune first"
+            )
+        if self.changed:
+            found.append(
+                f"      warning: it was changed after it was built, so this would be no answer about it: {self.changed}"
             )
         return found
 
@@ -68,7 +74,9 @@ def make_plan(
     definition: Definition, settings: Settings, *, num_runs: int, needs_compiler: bool = False, builds_here: bool = True
 ) -> RunPlan:
     """Ask the store, the lock and the index; of an environment that nodes build for themselves nothing is known."""
-    built = builds_here and is_built(definition, settings)
+    entry = entry_of(definition, settings) if builds_here else None
+    built = entry is not None
+    changed = changed_since(entry.name, entry.digest, settings.store) if entry else None
     needs = None
     if builds_here and not built and not definition.as_it_is:  # what an image holds is known only once it is there
         needs = rehearse_build(definition, settings, require_compiler=needs_compiler)
@@ -83,6 +91,7 @@ def make_plan(
         runs=num_runs,
         seconds=building + num_runs * RUN_S[RunKind.TRAIN],
         image=needs.image_told if needs else "",
+        changed=changed.what if changed else "",
     )
 
 

@@ -212,10 +212,13 @@ def owner_of(store: Path) -> str:
 def remove_leftovers(store: Path, *, used: frozenset[str], environ: Mapping[str, str] = os.environ) -> tuple[int, int]:
     """Remove containers that a kill left, and base images that a later one replaced; how many of each.
 
-    Nothing when no engine answers, and no image of `used`: environments live in them.
+    Nothing when no engine answers or this Python has no client for one, and no image of `used`: environments live in
+    them.
     """
-    from . import container  # noqa: PLC0415
-
+    try:
+        from . import container  # noqa: PLC0415
+    except ModuleNotFoundError:
+        return 0, 0
     try:
         engine = container.connect(environ)
     except CannotRunError:

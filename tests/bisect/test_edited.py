@@ -60,7 +60,9 @@ def test_a_training_in_a_changed_environment_is_never_ok(tmp_path, bisect):
     """`ok` about somebody's edit would be acted on as the answer about the build: a week of a cluster."""
     store = tmp_path / "store"
     built = bisect("train", "--no-control", out="1")
+    as_built = bisect("train", "--no-control", "--dry-run", out="0")
     module = edit(store)
+    planned = bisect("train", "--no-control", "--dry-run", out="0")
     for harmless in ("__pycache__/gone.cpython-311.pyc", "kernel_cache/k.so", "tuned.json"):
         (module.parent / harmless).parent.mkdir(exist_ok=True)
         (module.parent / harmless).write_text("left by a run")
@@ -68,7 +70,8 @@ def test_a_training_in_a_changed_environment_is_never_ok(tmp_path, bisect):
     changed = bisect("train", "--no-control", out="2")
 
     assert (built.returncode, built.stdout[:3]) == (0, "ok:")
-    assert "was changed" not in built.stderr
+    assert "was changed" not in built.stderr + as_built.stdout
+    assert "warning: it was changed after it was built, so this would be no answer about it: " in planned.stdout
     (line,) = (line for line in changed.stderr.splitlines() if "was changed" in line)
     assert line.startswith("warning: bare was changed after it was built: changed lib/python3.")
     command = line.partition("`python -m ")[2].removesuffix("`").split()
@@ -81,7 +84,7 @@ def test_a_training_in_a_changed_environment_is_never_ok(tmp_path, bisect):
     answer = json.loads((tmp_path / "2" / "answer.json").read_text())
     assert (answer["verdict"], answer["sentence"], answer["exit_code"]) == ("inconsistent_env", sentence, 6)
 
-    remedy = next(line for line in changed.stdout.splitlines() if line.startswith("build anew: "))
+    remedy = next(line for line in changed.stdout.splitlines() if line.startswith("remove it: "))
     subprocess.run([sys.executable, *shlex.split(remedy.partition(":")[2])[1:]], cwd=ROOT, check=True)
     anew, old = bisect("train", "--no-control", out="3"), bisect("train", "--no-control", out="2")
 
