@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PROOF_LINES = 4
 GIT_SKIP, GIT_ABORT = 125, 128
+INTERRUPTED = (130, -2)
+"""A person's Ctrl-C, from a shell and from the system: it ends the search, whatever is looked for."""
 REFUSED = 2  # the workload's exit code for a request that it will not run
 
 
@@ -138,7 +140,7 @@ def judge_command(
         conclusion, last = Conclusion.GOOD, ()
     elif returncode == GIT_SKIP:
         conclusion, reason = Conclusion.SKIP, "the command said skip"
-    elif returncode >= GIT_ABORT or (returncode < 0 and matches is None):
+    elif returncode in INTERRUPTED or (matches is None and (returncode >= GIT_ABORT or returncode < 0)):
         conclusion, reason = Conclusion.ABORT, f"the command ended with {outcome}"
     elif matches is not None:
         conclusion, reason = Conclusion.SKIP, f"failed otherwise than hunted ({outcome})"

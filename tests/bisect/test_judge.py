@@ -91,7 +91,10 @@ def test_the_protocol_of_git_bisect_run(returncode, conclusion):
         ((), 1, Conclusion.SKIP),
         ((), -11, Conclusion.SKIP),
         ((), 125, Conclusion.SKIP),
+        ((), 134, Conclusion.SKIP),
+        ((), 255, Conclusion.SKIP),
         ((), 130, Conclusion.ABORT),
+        ((), -2, Conclusion.ABORT),
     ],
 )
 def test_with_a_signature_only_its_match_is_bad(matched, returncode, conclusion):
