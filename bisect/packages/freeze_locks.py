@@ -59,12 +59,15 @@ def _pylock(data: Mapping[str, Any], target: Target) -> OtherLock:
 
 def _uv_lock(data: Mapping[str, Any], target: Target, extras: Iterable[str]) -> OtherLock:
     choice = chosen(data, extras)
-    held, possible = installed(data, target, choice), installed(data, target, Choice(everything=True))
-    entries = [_locked(entry) for entry in data.get("package", [])]
+    listed = data.get("package", [])
+    virtual = {position for position, entry in enumerate(listed) if "virtual" in entry.get("source", {})}
+    held = installed(data, target, choice) - virtual  # a virtual package has dependencies, and is never installed
+    possible = installed(data, target, Choice(everything=True)) - virtual
+    entries = [_locked(entry) for entry in listed]
     return OtherLock(
         kind="uv.lock",
         here=tuple(entry for position, entry in enumerate(entries) if position in held),
-        elsewhere=tuple(entry for position, entry in enumerate(entries) if position not in held | possible),
+        elsewhere=tuple(entry for position, entry in enumerate(entries) if position not in held | possible | virtual),
         taken=tuple(sorted(choice.names)),
         untaken=tuple(name for name in offered(data) if name not in choice.names),
         optional=tuple(entry for position, entry in enumerate(entries) if position in possible - held),

@@ -15,7 +15,7 @@ from .report import SetReport
 from .search import decision, items_of, mix_name, observations_of, problem_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ..journal import Contents
@@ -116,7 +116,7 @@ def _reproduce(contents: Contents, directory: Path, step: SetStep) -> tuple[str,
     pins = [_pinned(item) for item in installed if not _is_file(item)]
     gone = [item.name for item in guilty if item.kind == "package" and not item.bad]
     lines = [f"# in a copy of {plan['good']}:"]
-    lines += [f"uv pip install --no-deps {shlex.join(pins)}"] if pins else []
+    lines += [shlex.join(["uv", "pip", "install", "--no-deps", *_places(header["identity"]), *pins])] if pins else []
     lines += [f"# install another file of {item.name}: {item.bad}" for item in installed if _is_file(item)]
     lines += [f"uv pip uninstall {shlex.join(gone)}"] if gone else []
     lines += [_export(name, text) for name, text in plan.get("common", {}).items()]
@@ -139,6 +139,13 @@ def _sealed_run(contents: Contents, directory: Path, found: FoundSet) -> tuple[s
 
 def _export(name: str, text: str | None) -> str:
     return f"unset {name}" if text is None else f"export {name}={shlex.quote(text)}"
+
+
+def _places(options: Mapping[str, Any]) -> Iterator[str]:
+    """Where the search took packages from, in uv's words; what variables of this tool say, uv does not read."""
+    for name, words in (("wheelhouse", "--find-links"), ("index", "--index"), ("default_index", "--default-index")):
+        if place := options.get(name):
+            yield from ("--find-links" if "://" not in place else words, place)
 
 
 def _pinned(item: Item) -> str:

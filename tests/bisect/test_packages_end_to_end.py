@@ -88,7 +88,9 @@ def test_a_pair_among_eight_differences_is_found_and_confirmed(sides, index):
     names = {item["name"] for item in verdict["unreproducible"]}
     assert any("dflash" in name for name in names)
     assert any("vanished" in name for name in names)
-    assert any("--no-deps" in line and "leftover==1.0" in line for line in verdict["reproduce"])
+    (install,) = (line for line in verdict["reproduce"] if "uv pip install" in line)
+    assert f"--no-deps --default-index {index.url}" in install
+    assert "leftover==1.0" in install
     assert verdict["environments"] <= 12
     built = [json.loads(line) for line in (out / "journal.jsonl").read_text().splitlines()]
     candidates = [entry["candidate"] for entry in built if entry.get("event") == "built"]
