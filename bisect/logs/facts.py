@@ -8,15 +8,14 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING
 
+from .ends import says_finished, short_of_end
 from .passages import last_file
 from .steps import (
     TROUBLE,
     is_last_of_all,
     num_different,
-    says_finished,
     says_installed,
     says_worked,
-    short_of_end,
     step_in,
 )
 from .workers import workers_of
@@ -127,7 +126,7 @@ class LogFacts:
         last_file: line of the header over the last file, where the log is several files shown by `head` or `tail`.
         last_step: position of the last of them, and `last_step_text` what it says.
         short_of_end: the farthest step, where by its own count more were to come and nothing after it tells an end.
-        finished: whether the end of the log says that something was done.
+        finished: whether the end of the log says that the whole work was done, or its last step was the last of all; where none is counted, what the run does instead.
         told_end: whether it does so in words, after which nothing goes wrong any more; else its last step was the last of all.
         worked: whether it says so of the training.
         installed: whether the end of the log is an installer's last word.
@@ -173,7 +172,7 @@ def read_facts(lines: Sequence[Line]) -> LogFacts:
     """Read them all in one pass over each pattern."""
     reports = [(line, step) for line in lines if (step := step_in(line.text))]
     steps = [(line.number, step) for line, step in reports]
-    told_end = says_finished(lines)
+    told_end = says_finished(lines) or (not steps and says_worked(lines, steps=0))
     stated = _stated_threads(lines)
     phase = _control_phase(stated)
     all_made = is_last_of_all(steps[-1][1] if steps else None)

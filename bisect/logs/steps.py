@@ -6,10 +6,8 @@ The name of an option, a setting and the progress bar of a download look like st
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import median
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,13 +61,10 @@ _DRY_RUN = re.compile(r"\bdry[- ]run\b", re.IGNORECASE)
 """Steps of a compiler, of an image's or a pipeline's making, of preparing data, and of what is only rehearsed."""
 _EPOCH = re.compile(r"\bepoch\D{0,3}(\d+)", re.IGNORECASE)
 
-_DONE = re.compile(
-    r"\b(?:finish(?:ed)?|completed?|done)\b|train_runtime|saved (?:the )?(?:final )?(?:checkpoint|model)", re.IGNORECASE
-)
-_FINISHED = re.compile(rf"{_DONE.pattern}|100%\|", re.IGNORECASE)
-_EARLY = re.compile(r"\bearly[- ]stopp(?:ed|ing)\b", re.IGNORECASE)
 _UNFINISHED = re.compile(
-    r"\b(?:not|never|before|to|un|in)[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)",
+    r"\b(?:not|never|before|when|until|once|to|be|un|in)(?: yet| be| \w+ is)?[ -]?(?:finish|complete|done)|(?:finish|complete)d? \d+ of|\d+% (?:done|complete)"
+    r"|(?:finish(?:ed)?|completed?|done)['\"]?(?:\W{1,4}(?:false\b|not\b|no\b\W*\Z|\d{1,2}(?:\.\d+)? ?%)|\?| (?:soon|later|in about)\b)"
+    r"|^# |^\W*(?:config|args|echo)\b|\bprint\(",
     re.IGNORECASE,
 )
 _WORK = r"(?:train(?:ing|ed)?|fine-?tun(?:ing|ed)|fit(?:ting)?|evaluation|evaluating|epochs?|steps?|iterations?|benchmark|drafters?(?:-\d+)?)"
@@ -152,43 +147,10 @@ def is_last_of_all(step: Step | None) -> bool:
     return int(step.done) >= int(step.total)
 
 
-def short_of_end(lines: Sequence[Line], steps: Sequence[tuple[int, Step]]) -> Step | None:
-    """The farthest step where, by its own word of how many there are, more were to come and nothing after it tells an end.
-
-    Of the steps told last and of those told most: an evaluation that came to its end is not the end of training. A log
-    that reports every tenth step need not report the last one, and some count from 0.
-    """
-    counted = [
-        (line, step) for line, step in steps if step.total and max(len(step.done), len(step.total)) <= MAX_DIGITS
-    ]
-    told = [(step.unit, step.total) for _, step in counted]
-    for unit, total in dict.fromkeys((*told[-1:], *(most for most, _ in Counter(told).most_common(1)))):
-        alike = [(line, step) for line, step in counted if (step.unit, step.total) == (unit, total)]
-        epoch = epoch_of(alike[-1][1])
-        made = {int(step.done): step for _, step in alike if epoch_of(step) == epoch}
-        apart = median(later - earlier for earlier, later in pairwise(sorted(made))) if len(made) > 1 else 1
-        if max(made) + apart < int(total) and not _tells_end(lines, after=alike[-1][0]):
-            return made[max(made)]
-    return None
-
-
-def _tells_end(lines: Sequence[Line], *, after: int) -> bool:
-    return any(
-        _EARLY.search(line.text) or _is_last_word(line.text, _DONE)
-        for line in lines[-LAST_LINES:]
-        if line.number > after
-    )
-
-
 def epoch_of(step: Step) -> str:
     """The epoch that a report names; empty without one."""
     epoch = _EPOCH.search(step.text)
     return epoch[1] if epoch else ""
-
-
-def says_finished(lines: Sequence[Line]) -> bool:
-    """Whether the end of the log says that something was done."""
-    return any(_is_last_word(line.text, _FINISHED) for line in lines[-LAST_LINES:])
 
 
 def says_worked(lines: Sequence[Line], *, steps: int) -> bool:
