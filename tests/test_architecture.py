@@ -17,8 +17,8 @@ FORBIDDEN = {
 }
 PURE = {
     "envs": {
-        "errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "seal", "step", "suspicion",
-        "table", "uvlog",
+        "errors", "spec", "lock", "index", "backend", "history", "diff", "sandbox", "run_line", "seal", "step",
+        "suspicion", "table", "uvlog",
     },
     "bisect": {
         "classify/*", "engine/*", "throughput/*", "signatures/*", "logs/*",
@@ -31,10 +31,10 @@ PURE = {
         "packages/labels", "packages/otherwise", "packages/report", "packages/room", "packages/speed",
         "packages/speed_step", "packages/step",
         "slurm/profile", "slurm/watch",
-        "candidates", "changed", "decode", "endpoints", "exit_codes", "explain", "intervals", "journal_shape", "lineup",
-        "model", "neighbours", "nodes",
-        "plan", "plot", "probability", "problem_file", "redaction", "report", "report_rows", "report_text", "result",
-        "same_code", "shapes", "state", "train_figures", "train_report",
+        "candidates", "changed", "cures", "cures_report", "decode", "endpoints", "exit_codes", "explain",
+        "hazards_report", "intervals", "journal_shape", "lineup", "model", "neighbours", "nodes",
+        "plan", "plot", "probability", "problem_file", "redaction", "report", "report_json", "report_rows",
+        "report_text", "result", "same_code", "shapes", "state", "train_figures", "train_report",
     },
     "dflash": {"config", "loss", "masks", "profiles", "sizes", "throughput"},
 }  # fmt: skip
