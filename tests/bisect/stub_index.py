@@ -62,6 +62,12 @@ class _Quiet(SimpleHTTPRequestHandler):
     def log_message(self, *_args):
         """Keep the test's output clean."""
 
+    def end_headers(self):
+        """Forbid to keep a page: uv would take it, minutes later, for that of another test with the same port."""
+        if self.path.endswith("/"):
+            self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
 
 @contextmanager
 def served(folder: Path, stubs: list[Stub]):
